@@ -72,6 +72,6 @@ fn a_binary_that_needs_libraries_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let made = image(Path::new(env!("CARGO_BIN_EXE_wheelwright")), &dir.path().join("image"));
     assert!(!made.status.success());
-    let why = String::from_utf8(made.stderr).unwrap();
-    assert!(why.contains("needs a dynamic linker"), "{why}");
+    let reason = String::from_utf8(made.stderr).unwrap();
+    assert!(reason.contains("needs a dynamic linker"), "{reason}");
 }

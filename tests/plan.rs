@@ -105,8 +105,8 @@ fn refuses_commits_without_signatures(dir: &Path, objects: &[Object]) {
     items.as_array_mut().unwrap().push(secret);
     let (code, told) = json_of(&ask(&items));
     assert_eq!((code, &told["verdict"], &told["objects"]), (12, &json!("refused"), &json!([])), "{told:#}");
-    let why = told["refused"].as_str().unwrap();
-    assert!(why.starts_with("commit ") && why.contains("is refused"), "{why}");
+    let reason = told["refused"].as_str().unwrap();
+    assert!(reason.starts_with("commit ") && reason.contains("is refused"), "{reason}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -282,10 +282,10 @@ fn a_plan_takes_the_fleet_from_a_report_and_compares_with_a_base() {
     let (code, same) = json_of(&of(&one, &report));
     assert_eq!((code, &same["verdict"]), (0, &json!("noChange")), "{same:#}");
     assert_eq!(json_of(&of("main", &report[..2])).1["hash"], of_report["hash"], "the only report is found");
-    let refused = |args: &[&str], why: &str| {
+    let refused = |args: &[&str], reason: &str| {
         let refused = of("main", args);
         let message = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(refused.status.code() == Some(1) && message.contains(why), "{message}");
+        assert!(refused.status.code() == Some(1) && message.contains(reason), "{message}");
     };
     refused(
         &["--report", "wheelwright/status", "--report-path", "/"],
@@ -365,8 +365,8 @@ fn a_plan_refuses_a_rewind_that_nobody_accepted() {
     items.push(other);
     write(&left);
     let (code, told) = json_of(&plan(dir, "main", &[&hub[..], &["--config-repo", "config/fleet"]].concat()));
-    let why = told["others"][0]["refused"].as_str().unwrap_or_default();
-    assert!(code == 12 && why.contains("accept-revision=ffff"), "{told:#}");
+    let reason = told["others"][0]["refused"].as_str().unwrap_or_default();
+    assert!(code == 12 && reason.contains("accept-revision=ffff"), "{told:#}");
     assert_eq!(told["objects"].as_array().map(Vec::len), Some(1), "{told:#}");
 
     let repo = objects.as_array_mut().unwrap().iter_mut().find(|item| item["kind"] == "ConfigRepo").unwrap();
@@ -510,6 +510,9 @@ async fn a_plan_from_the_report_of_a_running_operator_is_that_with_the_hub() {
     assert!(text.status.code() == Some(10) && page.contains("\nReport: commit "), "{page}");
     assert!(!page.contains("is removed") && !page.contains("config-address"), "{page}");
     let refused = plan_in(&clone, None, &[&report[..], &["--expect", "0123"]].concat());
-    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(refused.status.code() == Some(13) && why.contains(hash) && why.contains("not 0123"), "{why}");
+    let reason = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        refused.status.code() == Some(13) && reason.contains(hash) && reason.contains("not 0123"),
+        "{reason}"
+    );
 }

@@ -96,7 +96,7 @@ async fn a_cluster_is_handed_over_to_another_hub_with_its_objects() {
     std::fs::write(dir.path().join("renewed"), on_first.run("get token --output kubeconfig")).unwrap();
     let renewed = on_spoke.run(&format!("switch-hub {}", bootstrap("renewed")));
     assert!(renewed.contains("its hub is still") && !renewed.contains("delete managedcluster"), "{renewed}");
-    for (name, user, why) in [
+    for (name, user, reason) in [
         ("nobody", json!({}), "cannot join a cluster"),
         ("plugin", json!({"exec": {"apiVersion": "v1", "command": "x"}}), "runs a plugin"),
         ("path", json!({"tokenFile": "/token"}), "names /token"),
@@ -106,7 +106,7 @@ async fn a_cluster_is_handed_over_to_another_hub_with_its_objects() {
         config["users"][0]["user"] = user;
         std::fs::write(dir.path().join(name), config.to_string()).unwrap();
         let refused = on_spoke.refused(&format!("switch-hub {}", bootstrap(name)));
-        assert!(refused.contains(why), "{refused}");
+        assert!(refused.contains(reason), "{refused}");
     }
     let planned = on_spoke.run(&format!("{switch} --dry-run --wait {}", i64::MAX));
     assert!(planned.contains("(dry run)") && !planned.contains("has joined"), "{planned}");

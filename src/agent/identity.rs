@@ -72,7 +72,7 @@ pub(super) async fn join_anew(
     let credentials = tokio::select! {
         credentials = join::join(&client, options, subject, stop) => credentials?,
         () = bootstrap_changes(&options.bootstrap, hub) => return Err(JoinError::Moved),
-        why = switch::lost_in_join(options, &client) => return Err(JoinError::Lost(why)),
+        reason = switch::lost_in_join(options, &client) => return Err(JoinError::Lost(reason)),
     };
     spoke::store(options, &credentials, hub).await?;
     Ok(credentials)

@@ -76,7 +76,7 @@ impl IdentityUse<'_> {
                 info!(cluster = self.options.cluster, "the bootstrap kubeconfig has changed");
                 End::Over
             }
-            why = switch::lost(self.options, self.shell) => End::Lost(why),
+            reason = switch::lost(self.options, self.shell) => End::Lost(reason),
             () = self.told() => End::Over,
             () = self.refused() => End::Refused(self.credentials.certificate.clone()),
             () = self.unclaimed() => {

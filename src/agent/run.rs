@@ -59,8 +59,8 @@ pub async fn run(mut options: AgentOptions, stop: CancellationToken) {
                 refused = certificate;
                 false
             }
-            Ok(End::Lost(why)) => {
-                warn!(cluster = options.cluster, error = why, "the hub is lost; looking for another one");
+            Ok(End::Lost(reason)) => {
+                warn!(cluster = options.cluster, error = reason, "the hub is lost; looking for another one");
                 switch::to_next(&mut options).await;
                 false
             }

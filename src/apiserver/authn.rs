@@ -189,8 +189,8 @@ pub(super) fn impersonated(headers: &HeaderMap) -> Result<Option<User>, ApiError
     }
     if name.is_empty() {
         let nothing = uid.is_empty() && groups.is_empty() && extra.is_empty();
-        let why = "requested groups or extra without impersonating a user";
-        return if nothing { Ok(None) } else { Err(ApiError::bad_request(why)) };
+        let message = "requested groups or extra without impersonating a user";
+        return if nothing { Ok(None) } else { Err(ApiError::bad_request(message)) };
     }
     if let Some((namespace, _)) =
         name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'))

@@ -136,8 +136,8 @@ pub(super) fn admitted(
             outcome.object.at(&["spec", field]).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
         if spec("signerName") == KUBE_CLIENT_SIGNER && names_masters_group(&spec("request")) {
-            let why = format!("use of {KUBE_CLIENT_SIGNER} signer with {MASTERS} group is not allowed");
-            return Err(ApiError::forbidden(target, &why));
+            let detail = format!("use of {KUBE_CLIENT_SIGNER} signer with {MASTERS} group is not allowed");
+            return Err(ApiError::forbidden(target, &detail));
         }
     }
     write(store, options)

@@ -66,15 +66,15 @@ impl Body {
         if self.repeated.is_empty() {
             return Ok(Vec::new());
         }
-        let why = format!("strict decoding error: {}", self.repeated.join(", "));
+        let message = format!("strict decoding error: {}", self.repeated.join(", "));
         match (validation, role) {
             (FieldValidation::Ignore, _) => Ok(Vec::new()),
             (FieldValidation::Warn, _) => Ok(self.repeated.clone()),
             (FieldValidation::Strict, Role::Patch) => {
-                let error = FieldError::invalid("patch", &self.value.to_string().into(), why);
+                let error = FieldError::invalid("patch", &self.value.to_string().into(), message);
                 Err(ApiError::invalid("", "", "", &[error]))
             }
-            (FieldValidation::Strict, Role::Object | Role::Apply) => Err(ApiError::bad_request(why)),
+            (FieldValidation::Strict, Role::Object | Role::Apply) => Err(ApiError::bad_request(message)),
         }
     }
 }

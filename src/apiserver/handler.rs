@@ -122,7 +122,9 @@ fn is_health(path: &str) -> bool {
 
 fn health(hub: &Hub, request: &ApiRequest) -> Response {
     match hub.failure() {
-        Some(why) => respond::text(StatusCode::INTERNAL_SERVER_ERROR, format!("[-]journal failed: {why}\n")),
+        Some(reason) => {
+            respond::text(StatusCode::INTERNAL_SERVER_ERROR, format!("[-]journal failed: {reason}\n"))
+        }
         None if request.query.get("verbose").is_some() => {
             respond::text(StatusCode::OK, "[+]ping ok\n[+]journal ok\ncheck passed\n")
         }

@@ -221,8 +221,8 @@ impl ApiRequest {
             text("/propagationPolicy").or_else(|| self.query.get("propagationPolicy").map(str::to_owned));
         let orphan = body.get("orphanDependents").and_then(|v| v.as_bool());
         if orphan.is_some() && policy.as_deref().is_some_and(|policy| !policy.is_empty()) {
-            let why = "orphanDependents and deletionPropagation cannot be both set";
-            let error = FieldError::invalid("propagationPolicy", &policy.into(), why);
+            let detail = "orphanDependents and deletionPropagation cannot be both set";
+            let error = FieldError::invalid("propagationPolicy", &policy.into(), detail);
             return Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", &[error]));
         }
         if body.get("gracePeriodSeconds").is_some_and(|seconds| !seconds.is_null() && !seconds.is_i64())

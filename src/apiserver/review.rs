@@ -175,8 +175,8 @@ fn access_status(hub: &Hub, user: &User, spec: &Value) -> Result<Value, ApiError
             Attributes::path(text("verb"), text("path"))
         }
         _ => {
-            let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-            let error = FieldError::invalid("spec.resourceAttributes", &Value::Null, why);
+            let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            let error = FieldError::invalid("spec.resourceAttributes", &Value::Null, detail);
             return Err(ApiError::invalid(AUTHORIZATION, "SubjectAccessReview", "", &[error]));
         }
     };
@@ -235,8 +235,8 @@ pub(super) fn token_request(
 
 fn lifetime(seconds: Option<i64>) -> Result<Duration, ApiError> {
     let Some(given) = seconds else { return Ok(LIFETIME) };
-    let refuse = |why: &str| {
-        let error = FieldError::invalid("spec.expirationSeconds", &given.into(), why);
+    let refuse = |detail: &str| {
+        let error = FieldError::invalid("spec.expirationSeconds", &given.into(), detail);
         Err(ApiError::invalid(AUTHENTICATION, "TokenRequest", "", &[error]))
     };
     match u64::try_from(given) {

@@ -276,7 +276,7 @@ fn open(options: &ServerOptions) -> Result<Hub, StartError> {
 
 fn apply(store: &mut Store, object: Object, now: Timestamp) -> Result<(), StartError> {
     let reference = object.reference();
-    let refused = |why: ApiError| StartError::Object { object: reference.to_string(), why };
+    let refused = |reason: ApiError| StartError::Object { object: reference.to_string(), reason };
     let target = store.target(&reference).ok_or_else(|| refused(ApiError::no_such_path()))?;
     // Apply the objects, so that fields added by users survive the next start.
     let options = WriteOptions::manager("wheelwright-hub").forced();

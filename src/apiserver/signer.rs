@@ -85,12 +85,12 @@ fn issue(authority: &Authority, request: &Object, now: Timestamp) -> Option<Valu
     let asked = spec("expirationSeconds").and_then(Value::as_u64).map_or(LIFETIME, Duration::from_secs);
     match sign(authority, spec("request"), spec("usages"), now, asked.min(LIFETIME)) {
         Ok(certificate) => Some(json!({ "certificate": STANDARD.encode(certificate) })),
-        Err(why) => {
+        Err(error) => {
             let mut conditions =
                 request.at(&["status", "conditions"]).and_then(Value::as_array).cloned().unwrap_or_default();
             let at = now.strftime("%FT%TZ").to_string();
             conditions.push(json!({
-                "type": "Failed", "status": "True", "reason": "SignerValidationFailure", "message": why,
+                "type": "Failed", "status": "True", "reason": "SignerValidationFailure", "message": error,
                 "lastUpdateTime": at, "lastTransitionTime": at,
             }));
             Some(json!({ "conditions": conditions }))

@@ -37,6 +37,6 @@ pub enum StartError {
     #[error("cannot set up TLS")]
     Tls(#[source] rustls::Error),
     /// An initial object was rejected.
-    #[error("cannot create {object}: {why}")]
-    Object { object: String, why: ApiError },
+    #[error("cannot create {object}: {reason}")]
+    Object { object: String, reason: ApiError },
 }

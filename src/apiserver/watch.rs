@@ -114,12 +114,12 @@ fn check_options(request: &ApiRequest) -> Result<(), ApiError> {
     let errors = match (request.query.get("sendInitialEvents"), given) {
         (None, "") | (Some(_), "NotOlderThan") => return Ok(()),
         (None, _) => {
-            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-            vec![FieldError::forbidden(field, why)]
+            let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            vec![FieldError::forbidden(field, detail)]
         }
         (Some(_), given) => {
-            let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-            let mut errors = vec![FieldError::forbidden(field, why)];
+            let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+            let mut errors = vec![FieldError::forbidden(field, detail)];
             if !given.is_empty() {
                 errors.push(FieldError::unsupported(field, &given.into(), ["NotOlderThan"].into_iter()));
             }

@@ -233,7 +233,9 @@ impl Revisions {
 /// Adds the command's hint to a git error.
 fn hinted(error: Error) -> CommandError {
     match error {
-        Error::Auth { url, why } => CommandError::hinted(anyhow!("{url} refuses access: {why}"), CREDENTIALS),
+        Error::Auth { url, reason } => {
+            CommandError::hinted(anyhow!("{url} refuses access: {reason}"), CREDENTIALS)
+        }
         Error::Credentials(_) => CommandError::hinted(error, CREDENTIALS),
         Error::MissingRef { .. } => CommandError::hinted(error, REVISION),
         error => error.into(),

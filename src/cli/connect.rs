@@ -194,7 +194,7 @@ fn unusable(path: Option<&Path>, error: &KubeconfigError) -> CommandError {
     };
     let name =
         path.map_or_else(|| "the kubeconfig".to_owned(), |path| format!("the kubeconfig {}", path.display()));
-    let (why, hint) = match error {
+    let (message, hint) = match error {
         KubeconfigError::ReadConfig(error, path) => {
             (format!("cannot read the kubeconfig {}: {error}", path.display()), other)
         }
@@ -202,7 +202,7 @@ fn unusable(path: Option<&Path>, error: &KubeconfigError) -> CommandError {
         KubeconfigError::LoadContext(context) => (format!("{name} has no context {context}"), CONTEXTS),
         error => (format!("cannot use {name}: {}", first_line(&error.to_string())), other),
     };
-    CommandError::hinted(anyhow::anyhow!(why), hint)
+    CommandError::hinted(anyhow::anyhow!(message), hint)
 }
 
 /// Describes the cause of an error.
@@ -227,13 +227,13 @@ mod tests {
     async fn a_kubeconfig_that_cannot_be_used_is_named_with_the_way_out_and_without_its_content() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("hub.kubeconfig");
-        let check = async |content: Option<&str>, context: Option<&str>, why: &str, hint: &str| {
+        let check = async |content: Option<&str>, context: Option<&str>, message: &str, hint: &str| {
             if let Some(content) = content {
                 std::fs::write(&path, content).unwrap();
             }
             let error = config(Some(&path), context).await.unwrap_err();
             let (shown, advice) = (format!("{:#}", error.error), error.hint.unwrap());
-            let expected = why.replace("PATH", &path.display().to_string());
+            let expected = message.replace("PATH", &path.display().to_string());
             assert!(shown.starts_with(&expected) && advice.contains(hint), "{shown}; {advice}");
             assert!(!shown.contains("s3cret") && !shown.contains('\n'), "{shown}");
         };

@@ -55,9 +55,9 @@ impl ElectionArgs {
         let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
         match timeout(ANSWER, leases.get_opt(lease)).await {
             Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
-                let why = status.message;
+                let reason = status.message;
                 let error =
-                    anyhow::anyhow!("cannot read the lease {namespace}/{lease} of the election: {why}");
+                    anyhow::anyhow!("cannot read the lease {namespace}/{lease} of the election: {reason}");
                 return Err(CommandError::hinted(error, ADVICE));
             }
             Ok(Ok(_) | Err(kube::Error::Api(_))) => create_namespace(client, namespace).await?,
@@ -83,9 +83,9 @@ async fn create_namespace(client: kube::Client, name: &str) -> Result<(), Comman
     match namespaces.create(&PostParams::default(), &namespace).await {
         Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
         Err(error) => {
-            let why = shell::message(&error);
+            let reason = shell::message(&error);
             let error =
-                anyhow::anyhow!("cannot create the namespace {name} for the lease of the election: {why}");
+                anyhow::anyhow!("cannot create the namespace {name} for the lease of the election: {reason}");
             Err(CommandError::hinted(error, ADVICE))
         }
         Ok(_) => Ok(()),

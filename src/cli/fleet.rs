@@ -141,10 +141,13 @@ fn placements(page: &mut String, overview: &Overview, style: Style) {
     let width = width.unwrap_or_default();
     for placement in &overview.placements {
         let (mark, colour) = if placement.satisfied { ('✓', GREEN) } else { ('✗', RED) };
-        let why = if placement.satisfied { "" } else { placement.message.as_str() };
+        let message = if placement.satisfied { "" } else { placement.message.as_str() };
         let mark = style.colour(colour, &mark.to_string());
-        let line =
-            format!("  {mark} {:width$}  {}  {why}", placement.name, counted(placement.selected, "cluster"));
+        let line = format!(
+            "  {mark} {:width$}  {}  {message}",
+            placement.name,
+            counted(placement.selected, "cluster")
+        );
         let _ = writeln!(page, "{}", line.trim_end());
     }
 }

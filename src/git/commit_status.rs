@@ -83,7 +83,7 @@ impl StatusRequest {
     /// Returns the address to send the status to.
     pub(super) fn endpoint(&self) -> Result<Remote, Error> {
         let Self { provider, address, repository, commit, .. } = self;
-        let refuse = |why: &str| Error::Url(format!("the commit status is refused: {why}"));
+        let refuse = |reason: &str| Error::Url(format!("the commit status is refused: {reason}"));
         let host =
             repository.host().ok_or_else(|| refuse("a repository of this machine has no git service"))?;
         let path = repository.path().trim_matches('/').trim_end_matches(".git");
@@ -146,7 +146,7 @@ impl StatusRequest {
     fn judge(&self, endpoint: &Remote, answer: &ApiResponse, now: Timestamp) -> Result<(), Error> {
         let ApiResponse { status, headers, body } = answer;
         let url = endpoint.to_string();
-        let why = || {
+        let reason = || {
             let message = serde_json::from_slice::<Value>(body).ok().and_then(|body| {
                 let message = body.get("message").or_else(|| body.get("error"))?;
                 Some(message.as_str().map_or_else(|| message.to_string(), str::to_owned))
@@ -166,10 +166,12 @@ impl StatusRequest {
                 Err(Error::Throttled { url, until })
             }
             // GitLab rejects a transition from pending to pending, but the status is already correct.
-            400 if self.provider == Provider::GitLab && why().contains("Cannot transition status") => Ok(()),
-            401 | 403 | 404 => Err(Error::Auth { url, why: why() }),
-            400..=499 => Err(Error::StatusRejected { url, why: why() }),
-            _ => Err(Error::unreachable(&url, &why())),
+            400 if self.provider == Provider::GitLab && reason().contains("Cannot transition status") => {
+                Ok(())
+            }
+            401 | 403 | 404 => Err(Error::Auth { url, reason: reason() }),
+            400..=499 => Err(Error::StatusRejected { url, reason: reason() }),
+            _ => Err(Error::unreachable(&url, &reason())),
         }
     }
 }

@@ -86,8 +86,8 @@ impl Credentials {
             _ => return Err(Error::Credentials("the Secret has only one of tls.crt and tls.key".into())),
         };
         let proxy = line(&["proxy"])?.map(|url| {
-            let why = "key proxy of the Secret is not http://[user:password@]host:port";
-            Proxy::parse(&url).ok_or_else(|| Error::Credentials(why.into()))
+            let reason = "key proxy of the Secret is not http://[user:password@]host:port";
+            Proxy::parse(&url).ok_or_else(|| Error::Credentials(reason.into()))
         });
         let github_app = match ["githubAppID", "githubAppInstallationID"].map(|name| line(&[name])) {
             [Ok(None), Ok(None)] => None,

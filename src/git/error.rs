@@ -25,22 +25,22 @@ pub enum Error {
     #[error("{0}")]
     Credentials(String),
     /// The server does not respond, or its response is invalid.
-    #[error("cannot reach {url}: {why}; if this persists, check the address and the network")]
+    #[error("cannot reach {url}: {reason}; if this persists, check the address and the network")]
     Unreachable {
         url: String,
         /// The message from libgit2.
-        why: String,
+        reason: String,
     },
     /// The server requested credentials and rejected ours.
-    #[error("{url} refuses access: {why}; check the credentials Secret and that the repository exists")]
+    #[error("{url} refuses access: {reason}; check the credentials Secret and that the repository exists")]
     Auth {
         url: String,
         /// The message from libgit2.
-        why: String,
+        reason: String,
     },
     /// The server did not prove its identity.
-    #[error("cannot verify the identity of {url}: {why}")]
-    HostKey { url: String, why: String },
+    #[error("cannot verify the identity of {url}: {reason}")]
+    HostKey { url: String, reason: String },
     /// The remote has no commits.
     #[error("{url} is empty; push a first commit")]
     Empty { url: String },
@@ -67,7 +67,7 @@ pub enum Error {
     },
     /// The commits between the accepted and the new commit cannot be fetched, so it is unknown whether the new one
     /// descends from the accepted one.
-    #[error("{what} moved from {from} to {to}, and the commits between them cannot be fetched: {why}")]
+    #[error("{what} moved from {from} to {to}, and the commits between them cannot be fetched: {reason}")]
     HistoryRefused {
         /// The kind and name of the reference.
         what: String,
@@ -76,15 +76,15 @@ pub enum Error {
         /// The new commit.
         to: String,
         /// The reason for the failed fetch.
-        why: String,
+        reason: String,
     },
     /// A commit or tag is not signed by a trusted key.
-    #[error("{what} is refused: {why}")]
+    #[error("{what} is refused: {refusal}")]
     NotVerified {
         /// The commit or tag.
         what: String,
         /// The reason, with the signer if there is one.
-        why: Refusal,
+        refusal: Refusal,
     },
     /// The content of the commit is invalid.
     #[error("{0}")]
@@ -101,14 +101,14 @@ pub enum Error {
     Abandoned { url: String },
     /// The server accepted the connection but rejected the commit.
     #[error(
-        "{url} refuses the push to {branch}: {why}; check branch protection, hooks and the rights of the write credentials"
+        "{url} refuses the push to {branch}: {reason}; check branch protection, hooks and the rights of the write credentials"
     )]
     PushRejected {
         url: String,
         /// The target branch.
         branch: String,
         /// The server's message.
-        why: String,
+        reason: String,
     },
     /// The server rejects requests of this size.
     #[error(
@@ -167,12 +167,12 @@ pub enum Error {
         attempts: u32,
     },
     /// A git service rejected a commit status.
-    #[error("{url} refuses the commit status: {why}; check type and address of spec.report.commitStatus")]
+    #[error("{url} refuses the commit status: {reason}; check type and address of spec.report.commitStatus")]
     StatusRejected {
         /// The address of the API.
         url: String,
         /// The service's message.
-        why: String,
+        reason: String,
     },
     /// The git service's rate limit is exceeded.
     #[error("{url} is rate limiting until {until}; the commit status is sent after that")]
@@ -183,11 +183,11 @@ pub enum Error {
         until: Timestamp,
     },
     /// The server is rate limiting.
-    #[error("{url} is rate limiting for {} s: {why}", pause.as_secs())]
+    #[error("{url} is rate limiting for {} s: {reason}", pause.as_secs())]
     Busy {
         url: String,
         /// The server's message.
-        why: String,
+        reason: String,
         /// The time until the server accepts requests again.
         pause: Duration,
     },
@@ -213,7 +213,7 @@ impl Error {
             Self::Empty { .. } => "SourceEmpty",
             Self::MissingRef { .. } => "RefNotFound",
             Self::Rewound { .. } => "SourceRewound",
-            Self::NotVerified { why, .. } => why.reason(),
+            Self::NotVerified { refusal, .. } => refusal.reason(),
             Self::Content(_)
             | Self::HistoryRefused { .. }
             | Self::RequestTooLarge { .. }
@@ -248,10 +248,10 @@ impl Error {
         ))
     }
 
-    /// Returns the error for a server that is unreachable or responds incorrectly. `why` may be the server's
+    /// Returns the error for a server that is unreachable or responds incorrectly. `reason` may be the server's
     /// text.
-    pub(super) fn unreachable(url: &str, why: &str) -> Self {
-        Self::Unreachable { url: url.to_owned(), why: text::plain(why, QUOTED) }
+    pub(super) fn unreachable(url: &str, reason: &str) -> Self {
+        Self::Unreachable { url: url.to_owned(), reason: text::plain(reason, QUOTED) }
     }
 
     /// Returns true if libgit2 rejected data from the server.
@@ -261,21 +261,21 @@ impl Error {
 
     /// Converts an error of libgit2 by its code and class, never by its text.
     pub(super) fn remote(url: &str, e: &git2::Error) -> Self {
-        let (url, why) = (url.to_owned(), text::plain(e.message(), QUOTED));
+        let (url, reason) = (url.to_owned(), text::plain(e.message(), QUOTED));
         if Self::is_refused_pack(e) {
             return Self::Content(format!(
-                "{url} sent an invalid pack: {why}; a pack must be complete, with at most {} million objects of at most {} MiB",
+                "{url} sent an invalid pack: {reason}; a pack must be complete, with at most {} million objects of at most {} MiB",
                 MAX_PACK_OBJECTS / 1_000_000,
                 MAX_OBJECT_BYTES >> 20,
             ));
         }
         match e.code() {
-            ErrorCode::Auth => Self::Auth { url, why },
-            ErrorCode::Certificate => Self::HostKey { url, why },
+            ErrorCode::Auth => Self::Auth { url, reason },
+            ErrorCode::Certificate => Self::HostKey { url, reason },
             ErrorCode::Owner => {
-                Self::Unreachable { url, why: format!("{why}; the directory belongs to another user") }
+                Self::Unreachable { url, reason: format!("{reason}; the directory belongs to another user") }
             }
-            _ => Self::Unreachable { url, why },
+            _ => Self::Unreachable { url, reason },
         }
     }
 

@@ -83,7 +83,8 @@ impl GithubApp {
     /// [`Error::Credentials`] names the invalid key.
     pub(super) fn read(keys: AppKeys) -> Result<Self, Error> {
         let AppKeys { app, installation, private_key, api } = keys;
-        let refuse = |key: &str, why: &str| Error::Credentials(format!("key {key} of the Secret {why}"));
+        let refuse =
+            |key: &str, reason: &str| Error::Credentials(format!("key {key} of the Secret {reason}"));
         if !app.chars().all(|c| c.is_ascii_alphanumeric() || c == '.') {
             return Err(refuse("githubAppID", "is neither the id nor the client id of a GitHub App"));
         }
@@ -161,8 +162,8 @@ impl GithubApp {
     }
 }
 
-fn unusable(why: &str) -> Error {
-    Error::Credentials(format!("key githubAppPrivateKey of the Secret cannot be used: {why}"))
+fn unusable(reason: &str) -> Error {
+    Error::Credentials(format!("key githubAppPrivateKey of the Secret cannot be used: {reason}"))
 }
 
 fn key_pair(pem: &str) -> Result<RsaKeyPair, Error> {
@@ -172,5 +173,5 @@ fn key_pair(pem: &str) -> Result<RsaKeyPair, Error> {
         PrivateKeyDer::Pkcs8(key) => RsaKeyPair::from_pkcs8(key.secret_pkcs8_der()),
         _ => return Err(unusable("it is no RSA key")),
     };
-    pair.map_err(|why| unusable(&why.to_string()))
+    pair.map_err(|error| unusable(&error.to_string()))
 }

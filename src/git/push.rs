@@ -198,11 +198,11 @@ impl Mirror {
             PushAnswer::Accepted => Ok(Attempt::Pushed(id)),
             PushAnswer::Stale => Ok(Attempt::Stale(id)),
             // The server's reference shows whether the push succeeded; the message text does not.
-            PushAnswer::Rejected(why) => match self.remote_tip(repo, reference)? {
+            PushAnswer::Rejected(reason) => match self.remote_tip(repo, reference)? {
                 now if now == Some(id) => Ok(Attempt::Pushed(id)),
                 now if now == tip => {
                     let branch = reference.strip_prefix("refs/heads/").unwrap_or(reference);
-                    Err(self.rejected(branch, &why))
+                    Err(self.rejected(branch, &reason))
                 }
                 _ => Ok(Attempt::Stale(id)),
             },
@@ -214,11 +214,11 @@ impl Mirror {
         }
     }
 
-    fn rejected(&self, branch: &str, why: &str) -> Error {
+    fn rejected(&self, branch: &str, reason: &str) -> Error {
         Error::PushRejected {
             url: self.remote().to_string(),
             branch: branch.to_owned(),
-            why: text::plain(why, 300),
+            reason: text::plain(reason, 300),
         }
     }
 
@@ -304,8 +304,8 @@ impl Mirror {
             (Err(e), _) => match session.unpack_failure() {
                 Some(reason) => PushAnswer::Rejected(with_message(&format!("unpack {reason}"), &message)),
                 None => PushAnswer::Unknown(match session.explain(&e) {
-                    Error::Unreachable { url, why } => {
-                        Error::Unreachable { url, why: text::plain(&with_message(&why, &message), 300) }
+                    Error::Unreachable { url, reason } => {
+                        Error::Unreachable { url, reason: text::plain(&with_message(&reason, &message), 300) }
                     }
                     other => other,
                 }),

@@ -101,9 +101,9 @@ pub(super) fn refuse_deep(
         }
         let most = bounds.limits.depth;
         if depth > most {
-            let why =
+            let reason =
                 format!("{} has a commit with more than {most} directories inside each other", bounds.url);
-            return Err(Error::Content(why));
+            return Err(Error::Content(reason));
         }
         let Ok(tree) = repo.find_tree(id) else { continue };
         let below = tree.iter().filter(|entry| entry.kind() == Some(ObjectType::Tree));
@@ -302,7 +302,7 @@ fn is_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && plain != ".git" && plain != "git~1" && !name.contains(['/', '\0'])
 }
 
-fn refuse(path: &str, why: &str) -> Error {
+fn refuse(path: &str, reason: &str) -> Error {
     let path = if path.is_empty() { "the root directory".into() } else { text::plain(path, 200) };
-    Error::Content(format!("cannot read {path}: {why}"))
+    Error::Content(format!("cannot read {path}: {reason}"))
 }

@@ -54,7 +54,7 @@ impl Remote {
     /// # Errors
     /// Returns [`Error::Url`] with the reason if the address is rejected.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let refuse = |why: &str| Err(Error::Url(format!("invalid repository URL: {why}")));
+        let refuse = |reason: &str| Err(Error::Url(format!("invalid repository URL: {reason}")));
         if text.is_empty() || text.len() > MAX_URL {
             return refuse("it is empty or longer than 2048 bytes");
         }
@@ -84,7 +84,7 @@ impl Remote {
     }
 
     fn with_scheme(text: &str, scheme: &str, rest: &str) -> Result<Self, Error> {
-        let refuse = |why: &str| Err(Error::Url(format!("invalid repository URL: {why}")));
+        let refuse = |reason: &str| Err(Error::Url(format!("invalid repository URL: {reason}")));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         if scheme == "file" {
             if !authority.is_empty() || path.is_empty() {

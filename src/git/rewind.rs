@@ -50,9 +50,9 @@ pub(super) fn guard_step(want: &RefSpec, commit: Oid, history: History<'_>) -> R
 /// Converts an error to [`Error::HistoryRefused`], unless a person allowed the move without the history.
 pub(super) fn history_refused(error: Error, want: &RefSpec, commit: Oid, history: History<'_>) -> Error {
     match (error, history.accepted) {
-        (Error::Content(why), Some(from)) if !is_allowed(commit, history) => {
+        (Error::Content(reason), Some(from)) if !is_allowed(commit, history) => {
             let (what, from, to) = (want.to_string(), from.to_owned(), commit.to_string());
-            Error::HistoryRefused { what, from, to, why }
+            Error::HistoryRefused { what, from, to, reason }
         }
         (error, _) => error,
     }

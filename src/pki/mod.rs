@@ -21,20 +21,20 @@ pub use subject::Subject;
 
 /// A failure to parse or create a certificate, key or request.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {attempt}: {why}")]
+#[error("cannot {attempt}: {reason}")]
 pub struct Error {
     attempt: &'static str,
-    why: String,
+    reason: String,
 }
 
 impl Error {
-    pub(crate) fn new(attempt: &'static str, why: impl std::fmt::Display) -> Self {
-        Self { attempt, why: why.to_string() }
+    pub(crate) fn new(attempt: &'static str, reason: impl std::fmt::Display) -> Self {
+        Self { attempt, reason: reason.to_string() }
     }
 
     /// Creates an error from the attempt and the text of the cause, for [`Result::map_err`].
     fn of<E: std::fmt::Display>(attempt: &'static str) -> impl FnOnce(E) -> Self {
-        move |why| Self::new(attempt, why)
+        move |reason| Self::new(attempt, reason)
     }
 }
 

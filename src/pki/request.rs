@@ -60,8 +60,8 @@ impl CertificateRequest {
         let blocks = CertificateSigningRequestDer::pem_slice_iter(text.as_bytes());
         let blocks = blocks.collect::<Result<Vec<_>, _>>().map_err(Error::of(attempt))?;
         let [block] = blocks.as_slice() else {
-            let why = format!("want one PEM block of type CERTIFICATE REQUEST, found {}", blocks.len());
-            return Err(Error::new(attempt, why));
+            let reason = format!("want one PEM block of type CERTIFICATE REQUEST, found {}", blocks.len());
+            return Err(Error::new(attempt, reason));
         };
         let request: CertReq = decode(block).map_err(Error::of(attempt))?;
         verify(&request)?;

@@ -68,7 +68,7 @@ impl SigningKey {
     }
 
     fn signer(&self) -> Result<Box<dyn rustls::sign::Signer>, Error> {
-        let why = || Error::new("sign", "the key is of a type that signs no certificates");
-        self.key.choose_scheme(&SCHEMES).ok_or_else(why)
+        let reason = || Error::new("sign", "the key is of a type that signs no certificates");
+        self.key.choose_scheme(&SCHEMES).ok_or_else(reason)
     }
 }

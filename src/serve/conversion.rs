@@ -280,7 +280,7 @@ impl<'de> Visitor<'de> for Objects<'_> {
                     done.push(one);
                 }
                 Ok(_) => converted = Err(format!("the objects have more than {MAX_RESPONSE_BYTES} bytes")),
-                Err(why) => converted = Err(why),
+                Err(error) => converted = Err(error),
             }
         }
         Ok(converted)
@@ -291,11 +291,11 @@ fn convert_one(text: &str, api_version: &str) -> Result<Box<RawValue>, String> {
     if text.len() > LARGEST_OBJECT || maps(text) > MOST_MAPS {
         return Err(format!("an object has more than {LARGEST_OBJECT} bytes or {MOST_MAPS} maps"));
     }
-    let object: Manifest = serde_json::from_str(text).map_err(|why| why.to_string())?;
+    let object: Manifest = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let name = object.get("metadata").and_then(|metadata| metadata.get("name"));
     let name = name.and_then(Value::as_str).unwrap_or_default();
-    let converted = conversion::convert(&object, api_version).map_err(|why| format!("{name}: {why}"))?;
-    serde_json::value::to_raw_value(&converted).map_err(|why| format!("{name}: {why}"))
+    let converted = conversion::convert(&object, api_version).map_err(|error| format!("{name}: {error}"))?;
+    serde_json::value::to_raw_value(&converted).map_err(|error| format!("{name}: {error}"))
 }
 
 /// Counts the maps in valid JSON text.

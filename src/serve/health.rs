@@ -81,8 +81,8 @@ fn handle(running: &Running) -> Result<Handle, String> {
     running.borrow().clone()
 }
 
-fn unavailable(why: &str) -> Response {
-    (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response()
+fn unavailable(reason: &str) -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")).into_response()
 }
 
 /// Returns an error if the process should be restarted. A process without a shell is live: it has not joined
@@ -98,14 +98,14 @@ async fn ready(State(health): State<HealthRoutes>) -> Response {
     match handle(&health.running).map(|handle| handle.is_ready()) {
         Ok(true) => "ok".into_response(),
         Ok(false) => unavailable("not everything that decisions need has been read yet"),
-        Err(why) => unavailable(&why),
+        Err(error) => unavailable(&error),
     }
 }
 
 async fn metrics_page(State(health): State<HealthRoutes>) -> Response {
     let handle = match handle(&health.running) {
         Ok(handle) => handle,
-        Err(why) => return unavailable(&why),
+        Err(error) => return unavailable(&error),
     };
     const OPEN_METRICS: http::HeaderValue =
         http::HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
@@ -123,7 +123,7 @@ pub(super) async fn explain(
 ) -> Response {
     let handle = match handle(&health.running) {
         Ok(handle) => handle,
-        Err(why) => return unavailable(&why),
+        Err(error) => return unavailable(&error),
     };
     let key = Key::namespaced(namespace, name);
     let read = move || match placement::explain(&key, &handle.caches(), now()) {

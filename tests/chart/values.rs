@@ -7,7 +7,7 @@ use crate::kube::helm;
 
 #[test]
 fn values_that_the_schema_does_not_know_are_refused() {
-    for (value, why) in [
+    for (value, reason) in [
         ("replicas=-1", "replicas"),
         ("replica=2", "replica"),
         ("log.format=\"xml\"", "format"),
@@ -20,9 +20,9 @@ fn values_that_the_schema_does_not_know_are_refused() {
         ("customSigners=[\"kubernetes.io/kubelet-serving\"]", "customSigners"),
     ] {
         let refused = helm::render("wheelwright", &[value]).unwrap_err();
-        assert!(refused.contains(why), "{value}: {refused}");
+        assert!(refused.contains(reason), "{value}: {refused}");
     }
-    for (chart, value, why) in [
+    for (chart, value, reason) in [
         ("wheelwright-agent", "clustername=\"c1\"", "clustername"),
         ("wheelwright-agent", "clusterName=\"C_1\"", "clusterName"),
         ("wheelwright-agent", "rules=[{\"resources\":[\"pods\"]}]", "verbs"),
@@ -33,7 +33,7 @@ fn values_that_the_schema_does_not_know_are_refused() {
         ("wheelwright-registration-operator", "image={\"tag\":\"1\",\"repository\":\"\"}", "repository"),
     ] {
         let refused = helm::render(chart, &[value]).unwrap_err();
-        assert!(refused.contains(why), "{chart} {value}: {refused}");
+        assert!(refused.contains(reason), "{chart} {value}: {refused}");
     }
 }
 

@@ -387,8 +387,8 @@ async fn what_others_have_installed_is_left_or_asked_about() {
         "--resource=pods",
     ]);
     kubectl.run(&["create", "clusterrole", "wheelwright-operator", "--verb=get", "--resource=pods"]);
-    let why = refused(&hub, &["install", "--wait", "0"]);
-    assert!(why.contains("ClusterRole.rbac.authorization.k8s.io wheelwright-operator exists"), "{why}");
+    let reason = refused(&hub, &["install", "--wait", "0"]);
+    assert!(reason.contains("ClusterRole.rbac.authorization.k8s.io wheelwright-operator exists"), "{reason}");
     assert!(kubectl.fails(&["get", "namespace", helm::NAMESPACE]).contains("NotFound"), "nothing is written");
     kubectl.run(&["delete", "clusterrole", "wheelwright-operator"]);
     let error = refused(&hub, &["install", "--wait", "0", "--config-namespaces", "team-a"]);

@@ -142,9 +142,9 @@ impl Cluster {
             let ready = client.request_text(request).await;
             match ready {
                 Ok(_) => break,
-                Err(why) => assert!(
+                Err(error) => assert!(
                     Instant::now() < deadline,
-                    "{} not ready: {why}\n{}",
+                    "{} not ready: {error}\n{}",
                     self.url,
                     self.apiserver.log_tail()
                 ),

@@ -85,7 +85,7 @@ pub(crate) fn free_port() -> u16 {
 pub(crate) fn built(script: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(script);
     let built = Command::new(path).stderr(Stdio::inherit()).output();
-    let built = built.unwrap_or_else(|why| panic!("{script} does not run: {why}"));
+    let built = built.unwrap_or_else(|error| panic!("{script} does not run: {error}"));
     assert!(built.status.success(), "{script} failed; see above");
     PathBuf::from(String::from_utf8(built.stdout).unwrap().trim())
 }

@@ -95,8 +95,8 @@ pub(crate) fn with_values(
     addon: &ManagedClusterAddOn,
 ) -> Result<AddOnDeploymentConfigSpec, String> {
     let Some(text) = addon.annotation(ADDON_VALUES_ANNOTATION) else { return Ok(config) };
-    let wrong = |why: String| {
-        format!("the annotation {ADDON_VALUES_ANNOTATION} is not a JSON object with string values: {why}")
+    let wrong = |reason: String| {
+        format!("the annotation {ADDON_VALUES_ANNOTATION} is not a JSON object with string values: {reason}")
     };
     let Value::Object(values) = serde_json::from_str(text).map_err(|e| wrong(e.to_string()))? else {
         return Err(wrong(format!("it is {text}")));

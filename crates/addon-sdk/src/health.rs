@@ -40,16 +40,16 @@ async fn live(State(handle): State<Handle>) -> Response {
     if handle.is_live() {
         return "ok".into_response();
     }
-    let why = "the dispatcher has not run for a minute\n";
-    (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
+    let reason = "the dispatcher has not run for a minute\n";
+    (StatusCode::SERVICE_UNAVAILABLE, reason).into_response()
 }
 
 async fn ready(State(handle): State<Handle>) -> Response {
     if handle.is_ready() {
         return "ok".into_response();
     }
-    let why = "not all required objects have been read yet\n";
-    (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
+    let reason = "not all required objects have been read yet\n";
+    (StatusCode::SERVICE_UNAVAILABLE, reason).into_response()
 }
 
 async fn metrics(State(handle): State<Handle>) -> Response {

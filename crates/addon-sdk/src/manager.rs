@@ -31,12 +31,12 @@ pub struct ManagerOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A kubeconfig is missing or cannot be used.
-    #[error("cannot use {file}: {why}")]
+    #[error("cannot use {file}: {reason}")]
     Kubeconfig {
         /// The file, or the default locations.
         file: String,
         /// The first line of the loader's error, with its causes.
-        why: String,
+        reason: String,
     },
     /// Another manager has the Lease now.
     #[error("lost the leadership to another manager")]
@@ -105,7 +105,7 @@ pub(crate) fn unusable(kubeconfig: Option<&Path>, error: &(dyn std::error::Error
         || "KUBECONFIG, ~/.kube/config or the service account of the pod".to_owned(),
         |path| path.display().to_string(),
     );
-    Error::Kubeconfig { file, why: first_line(&with_causes(error)).to_owned() }
+    Error::Kubeconfig { file, reason: first_line(&with_causes(error)).to_owned() }
 }
 
 #[cfg(test)]

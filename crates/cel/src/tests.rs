@@ -96,8 +96,11 @@ fn what_is_no_token_is_not_parsed() {
     let signs = "!!(".repeat(60);
     for start in ["'a", "'a\n", r"'\q ", "#", "!&", r#""\u12"#, "r'a\n", r"1r'\'!#!", "`a"] {
         let source = format!("{start}{signs}");
-        let why = parse(&source).unwrap_err();
-        assert!(why.contains("unexpected input at") || why.contains("is not supported"), "{source}: {why}");
+        let reason = parse(&source).unwrap_err();
+        assert!(
+            reason.contains("unexpected input at") || reason.contains("is not supported"),
+            "{source}: {reason}"
+        );
     }
 }
 
@@ -121,7 +124,7 @@ fn whole_numbers_are_int_where_they_fit() {
 
 #[test]
 fn what_takes_long_or_grows_large_at_once_is_refused() {
-    for (source, why) in [
+    for (source, reason) in [
         ("lists.range(1001)", "the argument of lists.range must be a literal of at most 1000"),
         ("lists.range(size(self))", "the argument of lists.range must be a literal of at most 1000"),
         (r"self.matches('\\w{100}')", "the regular expression of matches is invalid or too large"),
@@ -135,7 +138,7 @@ fn what_takes_long_or_grows_large_at_once_is_refused() {
         ("('%.6' + '5535f').format([1.0])", "the format string must be a string literal"),
         ("format(self, [1.0])", "the format string must be a string literal"),
     ] {
-        assert_eq!(parse(source).unwrap_err(), why, "{source}");
+        assert_eq!(parse(source).unwrap_err(), reason, "{source}");
     }
     let several = |times: usize| parse(&vec![r"self.matches('\\w{10}')"; times].join(" && "));
     assert!(several(1).is_ok());

@@ -157,9 +157,9 @@ pub(super) fn policies_for(subject: RolloutOwner<'_>, view: &impl View) -> Read<
     let is_known = |name: &str| policies.iter().any(|policy| policy.name() == name);
     for name in named.iter().flat_map(|names| names.split(',')).filter(|name| !is_known(name)) {
         if view.exists::<RolloutPolicy>(&Key::cluster(name))? {
-            let why = "it exists on the hub but is missing from the list of policies".to_owned();
+            let cause = "it exists on the hub but is missing from the list of policies".to_owned();
             let reason = ReadErrorReason::NotListed;
-            return Err(ReadError { what: format!("RolloutPolicy {name}"), why, reason });
+            return Err(ReadError { what: format!("RolloutPolicy {name}"), cause, reason });
         }
     }
     Ok(applicable(&policies, subject).into_iter().cloned().collect())
@@ -319,7 +319,7 @@ pub(super) fn failure(
     message: impl FnOnce(&str) -> Option<String>,
 ) -> String {
     match (&decision.breach, &decision.quarantine) {
-        (Some(Breach { first, .. }), _) => message(first).map(|why| format!("{first}: {why}")),
+        (Some(Breach { first, .. }), _) => message(first).map(|reason| format!("{first}: {reason}")),
         (None, Some(revision)) => {
             remembered.filter(|record| record.quarantined == revision.0).map(|record| record.failure.clone())
         }

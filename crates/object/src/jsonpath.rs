@@ -24,20 +24,20 @@ const MAX_LENGTH: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// The path cannot be parsed.
-    #[error("{path} is not a valid JSONPath: {why}")]
+    #[error("{path} is not a valid JSONPath: {reason}")]
     Invalid {
         /// The path as given.
         path: String,
         /// The error in the path.
-        why: String,
+        reason: String,
     },
     /// The path was not evaluated completely.
-    #[error("the path {path}: {why}")]
+    #[error("the path {path}: {reason}")]
     Refused {
         /// The path as given.
         path: String,
         /// The unsupported part, or the limit that it exceeds.
-        why: String,
+        reason: String,
     },
     /// The path is too long.
     #[error("a path has {0} bytes; the maximum is {MAX_LENGTH}")]
@@ -60,7 +60,7 @@ pub fn find<'a>(value: &'a Value, path: &str, steps: &mut StepsLeft) -> Result<V
 pub fn locate(value: &Value, path: &str, steps: &mut StepsLeft) -> Result<Vec<Vec<String>>, PathError> {
     let found = evaluate(value, path, steps)?;
     let places = found.iter().map(|node| node.place(steps)).collect::<Result<_, _>>();
-    places.map_err(|why| PathError::Refused { path: path.to_owned(), why: why.to_string() })
+    places.map_err(|error| PathError::Refused { path: path.to_owned(), reason: error.to_string() })
 }
 
 fn evaluate<'a>(
@@ -68,21 +68,21 @@ fn evaluate<'a>(
     path: &str,
     steps: &mut StepsLeft,
 ) -> Result<Vec<LocatedNode<'a>>, PathError> {
-    let refused = |why: String| PathError::Refused { path: path.to_owned(), why };
+    let refused = |reason: String| PathError::Refused { path: path.to_owned(), reason };
     let segments = parse(path, steps)?;
     let found = Evaluation { root: value, steps }.query(&segments, value);
-    found.map_err(|why| refused(why.to_string()))
+    found.map_err(|error| refused(error.to_string()))
 }
 
 fn parse(path: &str, steps: &mut StepsLeft) -> Result<Vec<Segment>, PathError> {
     if path.len() > MAX_LENGTH {
         return Err(PathError::TooLong(path.len()));
     }
-    let refused = |why: String| PathError::Refused { path: path.to_owned(), why };
-    steps.take_text(path.len()).map_err(|why| refused(why.to_string()))?;
+    let refused = |reason: String| PathError::Refused { path: path.to_owned(), reason };
+    steps.take_text(path.len()).map_err(|error| refused(error.to_string()))?;
     let normalised = normalise(path).map_err(|function| refused(format!("{function}() is not supported")))?;
     let query = parse_json_path(&normalised);
-    let invalid = |why: String| PathError::Invalid { path: path.to_owned(), why };
+    let invalid = |reason: String| PathError::Invalid { path: path.to_owned(), reason };
     query.map(|query| query.segments).map_err(|e| invalid(e.to_string()))
 }
 

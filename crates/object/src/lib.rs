@@ -59,12 +59,12 @@ pub enum Malformed {
     #[error("not an object but {0}")]
     NotAnObject(&'static str),
     /// The value does not fit the requested type.
-    #[error("{what}: {why}")]
+    #[error("{what}: {reason}")]
     WrongShape {
         /// The kind and name of the object, as far as they are known.
         what: String,
         /// serde's message.
-        why: String,
+        reason: String,
     },
 }
 
@@ -101,7 +101,7 @@ impl Object {
     /// Returns [`Malformed::WrongShape`] with the object and the first field that does not fit.
     pub fn to_typed<K: serde::de::DeserializeOwned>(&self) -> Result<K, Malformed> {
         K::deserialize(&self.0)
-            .map_err(|e| Malformed::WrongShape { what: self.reference().to_string(), why: e.to_string() })
+            .map_err(|e| Malformed::WrongShape { what: self.reference().to_string(), reason: e.to_string() })
     }
 
     /// Returns the value at a path of field names; `None` if any of them is absent.

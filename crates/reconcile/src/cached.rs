@@ -144,7 +144,7 @@ impl<K: Stored> Cached<K> {
 
     /// Returns true if this failure is not the recorded one.
     pub(crate) fn is_new_failure(&self, refused: &Unreadable) -> bool {
-        self.unreadable.get(&refused.key).is_none_or(|known| known.why != refused.why)
+        self.unreadable.get(&refused.key).is_none_or(|known| known.reason != refused.reason)
     }
 
     /// Returns whether the newest state of an object does not fit the type.

@@ -50,7 +50,7 @@ pub struct Unreadable {
     /// Its labels, if they are readable; they decide which lists include it.
     pub labels: Labels,
     /// The field that does not fit, and the reason.
-    pub why: String,
+    pub reason: String,
 }
 
 /// The number of objects of a kind in a cache.
@@ -64,7 +64,7 @@ pub struct CachedCount {
 
 impl Unreadable {
     pub(crate) fn error(&self, kind: String) -> ReadError {
-        ReadError::unreadable(format!("{kind} {}", self.key), self.why.clone())
+        ReadError::unreadable(format!("{kind} {}", self.key), self.reason.clone())
     }
 }
 
@@ -103,10 +103,10 @@ impl Caches {
 
     /// Records the refusal to list an observed kind, unless its last list is still valid. Returns whether it is
     /// new.
-    pub(crate) fn refuse_observed(&mut self, gvk: &Gvk, why: String) -> bool {
-        let is_news = !self.is_observed(gvk) && self.refused.get(gvk) != Some(&why);
+    pub(crate) fn refuse_observed(&mut self, gvk: &Gvk, reason: String) -> bool {
+        let is_news = !self.is_observed(gvk) && self.refused.get(gvk) != Some(&reason);
         if is_news {
-            self.refused.insert(gvk.clone(), why);
+            self.refused.insert(gvk.clone(), reason);
         }
         is_news
     }
@@ -223,7 +223,7 @@ impl View for Caches {
             return cached.get(&object.key, kind);
         }
         Err(match self.refused.get(&object.gvk) {
-            Some(why) => ReadError::refused(kind(), why.clone()),
+            Some(reason) => ReadError::refused(kind(), reason.clone()),
             None => ReadError::not_listed(kind()),
         })
     }
@@ -231,7 +231,7 @@ impl View for Caches {
     fn lookup(&self, lookup: &Lookup) -> Read<LookupAnswer> {
         match self.lookups.get(lookup) {
             Some(Ok(answer)) => Ok(answer.clone()),
-            Some(Err(why)) => Err(ReadError::refused(lookup.to_string(), why.clone())),
+            Some(Err(reason)) => Err(ReadError::refused(lookup.to_string(), reason.clone())),
             None => Err(ReadError::not_answered(lookup.to_string())),
         }
     }

@@ -163,8 +163,8 @@ impl WatchedKind {
     }
 
     /// Reads only what is needed to report the object as unreadable: its key, and labels of ordinary size.
-    pub fn refuse(&self, object: &ObjectText<'_>, why: String) -> Decoded {
-        Decoded::Unreadable(Unreadable { key: object.key.clone(), labels: object.labels(), why })
+    pub fn refuse(&self, object: &ObjectText<'_>, reason: String) -> Decoded {
+        Decoded::Unreadable(Unreadable { key: object.key.clone(), labels: object.labels(), reason })
     }
 
     /// Parses an object of the kind whose key and version have been read.
@@ -178,10 +178,10 @@ impl WatchedKind {
     /// Converts an object of the kind from parsed JSON.
     pub fn convert(&self, object: &Object) -> Decoded {
         (self.from_object)(&self.gvk, object).map_or_else(
-            |why| {
+            |reason| {
                 let labels = object.at(&["metadata", "labels"]).map(BTreeMap::deserialize);
                 let labels = labels.unwrap_or_else(|| Ok(BTreeMap::new())).ok();
-                Decoded::Unreadable(Unreadable { key: object.key(), labels, why })
+                Decoded::Unreadable(Unreadable { key: object.key(), labels, reason })
             },
             Decoded::Object,
         )

@@ -96,9 +96,9 @@ impl Computation {
 }
 
 impl Computed {
-    /// Returns the end of a computation that failed for the reason `why`.
-    pub fn failed(id: u64, why: &str) -> Self {
-        Self { id, output: Err(why.to_owned()) }
+    /// Returns the end of a computation that failed for a reason.
+    pub fn failed(id: u64, reason: &str) -> Self {
+        Self { id, output: Err(reason.to_owned()) }
     }
 }
 
@@ -166,7 +166,7 @@ pub(crate) fn find<M: Memo>(memos: &KeyMemos, memo: M) -> MemoResult<M::Output> 
         }),
     };
     match same.map(|kept| kept.output.clone()) {
-        Some(Err(why)) => MemoResult::Failed(why, request),
+        Some(Err(reason)) => MemoResult::Failed(reason, request),
         Some(Ok(_)) | None => MemoResult::Absent(request),
     }
 }
@@ -290,8 +290,8 @@ impl Memos {
         let id = self.wanted.get(&id).cloned()?;
         let slot = self.slot(&id)?;
         let running = slot.running.take()?;
-        let why = format!("it took longer than {:#}", running.deadline);
-        slot.settle(Arc::clone(&running.memo), Err(why), now);
+        let reason = format!("it took longer than {:#}", running.deadline);
+        slot.settle(Arc::clone(&running.memo), Err(reason), now);
         self.cancel(&running);
         Some((id.0, id.1))
     }

@@ -128,13 +128,13 @@ impl View for Snapshot {
         requested.used.push(TypeId::of::<M>());
         let (request, error) = match find(&self.memos, memo) {
             MemoResult::Ready(output) => return Ok(output),
-            MemoResult::Failed(why, request) => (request, ReadError::failed(M::NAME, why)),
+            MemoResult::Failed(cause, request) => (request, ReadError::failed(M::NAME, cause)),
             MemoResult::Absent(request) => (request, ReadError::pending(M::NAME)),
         };
         // The two requests would replace each other forever.
         if is_asked && !requested.memos.iter().any(|earlier| earlier.is_same(&request)) {
-            let why = "a plan requests two results of this type, but only one is kept, which is a bug";
-            return Err(ReadError::failed(M::NAME, why.to_owned()));
+            let cause = "a plan requests two results of this type, but only one is kept, which is a bug";
+            return Err(ReadError::failed(M::NAME, cause.to_owned()));
         }
         requested.is_pending |= error.reason == ReadErrorReason::Pending;
         requested.memos.push(request);

@@ -268,12 +268,12 @@ pub type Read<T> = Result<T, ReadError>;
 /// A read that could not be completed, because a cache is not filled yet, an object does not fit its type, or a
 /// result is pending.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot read {what}: {why}")]
+#[error("cannot read {what}: {cause}")]
 pub struct ReadError {
     /// The kind, object or result to read.
     pub what: String,
     /// The cause, which completes the sentence "cannot read {what}".
-    pub why: String,
+    pub cause: String,
     /// The kind of the cause.
     pub reason: ReadErrorReason,
 }
@@ -311,26 +311,26 @@ impl ReadError {
     pub(crate) fn not_watched(what: impl Into<String>) -> Self {
         Self {
             what: what.into(),
-            why: "no watch fills its cache".into(),
+            cause: "no watch fills its cache".into(),
             reason: ReadErrorReason::NotWatched,
         }
     }
 
     /// Returns the error for a kind whose first list is incomplete.
     pub(crate) fn not_listed(what: impl Into<String>) -> Self {
-        let why = "its first list is not complete yet".into();
-        Self { what: what.into(), why, reason: ReadErrorReason::NotListed }
+        let cause = "its first list is not complete yet".into();
+        Self { what: what.into(), cause, reason: ReadErrorReason::NotListed }
     }
 
     /// Returns the error for a lookup that the API server has not answered yet.
     pub(crate) fn not_answered(what: String) -> Self {
-        let why = "the API server has not answered yet".into();
-        Self { what, why, reason: ReadErrorReason::NotListed }
+        let cause = "the API server has not answered yet".into();
+        Self { what, cause, reason: ReadErrorReason::NotListed }
     }
 
     /// Returns the error for a read that the API server refuses.
-    pub(crate) fn refused(what: String, why: String) -> Self {
-        Self { what, why, reason: ReadErrorReason::Failed }
+    pub(crate) fn refused(what: String, cause: String) -> Self {
+        Self { what, cause, reason: ReadErrorReason::Failed }
     }
 
     /// Returns true if the failure resolves when a list is complete or a result is computed.
@@ -346,16 +346,16 @@ impl ReadError {
         self.reason == ReadErrorReason::Unreadable
     }
 
-    pub(crate) fn unreadable(what: String, why: String) -> Self {
-        Self { what, why, reason: ReadErrorReason::Unreadable }
+    pub(crate) fn unreadable(what: String, cause: String) -> Self {
+        Self { what, cause, reason: ReadErrorReason::Unreadable }
     }
 
     pub(crate) fn pending(what: &str) -> Self {
-        Self { what: what.into(), why: "it is being computed".into(), reason: ReadErrorReason::Pending }
+        Self { what: what.into(), cause: "it is being computed".into(), reason: ReadErrorReason::Pending }
     }
 
-    pub(crate) fn failed(what: &str, why: String) -> Self {
-        Self { what: what.into(), why, reason: ReadErrorReason::Failed }
+    pub(crate) fn failed(what: &str, cause: String) -> Self {
+        Self { what: what.into(), cause, reason: ReadErrorReason::Failed }
     }
 }
 

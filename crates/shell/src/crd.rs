@@ -27,8 +27,8 @@ pub(super) async fn established(server: ApiServer<'_>, applied: Object) -> Resul
     let waited = timeout(ESTABLISH_TIMEOUT, async {
         while status(&crd, "Established") != Some("True") {
             if status(&crd, "NamesAccepted") == Some("False") {
-                let why = field(&crd, "NamesAccepted", "message").unwrap_or_default();
-                let message = format!("{target} is not accepted: {why}");
+                let reason = field(&crd, "NamesAccepted", "message").unwrap_or_default();
+                let message = format!("{target} is not accepted: {reason}");
                 return Err(Failure { kind: FailureKind::Invalid, message });
             }
             sleep(POLL).await;

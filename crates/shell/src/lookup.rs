@@ -46,12 +46,12 @@ pub(super) async fn look_up(resources: &Resources, lookup: &Lookup) -> Result<Lo
             Lookup::DryRun(apply) => dry_run(resources, apply).await.map(LookupAnswer::DryRun),
         }
     };
-    let message = |why: String| format!("cannot look up {lookup}: {why}");
+    let message = |reason: String| format!("cannot look up {lookup}: {reason}");
     match timeout(REQUEST_TIMEOUT, asked).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => {
-            let why = super::message(&error);
-            Err(Failure { message: message(why), ..failure(&ObjectRef::default(), error) })
+            let reason = super::message(&error);
+            Err(Failure { message: message(reason), ..failure(&ObjectRef::default(), error) })
         }
         Err(_) => {
             let message = message("the API server did not answer".into());
@@ -127,7 +127,7 @@ async fn health(resources: &Resources) -> ServerHealth {
     loop {
         match probe(resources).await {
             Ok(()) => return ServerHealth::Healthy { version: version(resources).await },
-            Err(why) if began.elapsed() >= UNHEALTHY_AFTER => return ServerHealth::Unhealthy(why),
+            Err(error) if began.elapsed() >= UNHEALTHY_AFTER => return ServerHealth::Unhealthy(error),
             Err(_) => sleep(PROBE_PERIOD).await,
         }
     }

@@ -137,9 +137,9 @@ fn compute(tokio: &tokio::runtime::Handle, runtime: &Arc<Runtime>, computation: 
             }
             computed
         }
-        Err(why) => {
-            error!(computation = name, input = computation.input, error = why, "computation refused");
-            Computed::failed(id, &why)
+        Err(reason) => {
+            error!(computation = name, input = computation.input, error = reason, "computation refused");
+            Computed::failed(id, &reason)
         }
     };
     runtime.metrics.computed(name, started);

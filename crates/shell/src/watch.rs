@@ -85,7 +85,7 @@ struct RawEvent<'a> {
 
 /// The end of a watch.
 struct WatchEnd {
-    why: String,
+    reason: String,
     /// The version to resume the watch from; `None` to list the kind again.
     resume: Option<String>,
     /// The error with which the server refused the watch.
@@ -93,12 +93,12 @@ struct WatchEnd {
 }
 
 impl WatchEnd {
-    fn list_again(why: impl Into<String>) -> Self {
-        Self { why: why.into(), resume: None, refused: None }
+    fn list_again(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), resume: None, refused: None }
     }
 
-    fn resume(why: impl Into<String>, from: String) -> Self {
-        Self { why: why.into(), resume: Some(from), refused: None }
+    fn resume(reason: impl Into<String>, from: String) -> Self {
+        Self { reason: reason.into(), resume: Some(from), refused: None }
     }
 }
 
@@ -152,8 +152,8 @@ pub(super) async fn watch(
                         continue;
                     }
                 };
-                let WatchEnd { why, resume, refused } = followed;
-                debug!(kind = %target.kind.gvk, reason = %why, lists = resume.is_none(), "the watch ended");
+                let WatchEnd { reason, resume, refused } = followed;
+                debug!(kind = %target.kind.gvk, %reason, lists = resume.is_none(), "the watch ended");
                 from = resume;
                 if refused.as_ref().is_some_and(|error| freshness.failed(error)) {
                     tell(WatcherEvent::Stale);
@@ -184,11 +184,11 @@ pub(super) async fn watch(
 /// when an agent joins.
 fn log_failed_list(kind: &Gvk, error: &Error, after: Duration) {
     let is_forbidden = matches!(error, Error::Api(status) if status.code == 403);
-    let why = message(error);
+    let reason = message(error);
     if is_forbidden && after < GRACE {
-        info!(%kind, error = why, "cannot list yet");
+        info!(%kind, error = reason, "cannot list yet");
     } else {
-        warn!(%kind, error = why, "cannot list");
+        warn!(%kind, error = reason, "cannot list");
     }
 }
 
@@ -209,8 +209,8 @@ async fn list(target: &WatchTarget, kept: &mut Kept<'_>) -> Result<(WatcherEvent
         bytes += text.len().clamp(PAGE_BYTES, MAX_PAGE_BYTES);
         if bytes > LIST_BYTES {
             let pages = LIST_BYTES / PAGE_BYTES;
-            let why = format!("the list has more than {LIST_BYTES} bytes or {pages} pages");
-            return Err(Error::Service(why.into()));
+            let reason = format!("the list has more than {LIST_BYTES} bytes or {pages} pages");
+            return Err(Error::Service(reason.into()));
         }
         let (of_page, metadata) = read_page(&target.kind, kept, &text).map_err(Error::SerdeError)?;
         objects.extend(of_page);
@@ -240,7 +240,7 @@ fn read(kind: &WatchedKind, kept: &mut Kept<'_>, object: &ObjectText<'_>) -> Dec
     let decoded = kind.decode_rest(object);
     match kept.admit(&object.key, kind.weight(object, &decoded, SMALL)) {
         Ok(()) => decoded,
-        Err(why) => kind.refuse(object, why),
+        Err(error) => kind.refuse(object, error),
     }
 }
 
@@ -276,7 +276,7 @@ async fn follow(
                 warn!(kind = %target.kind.gvk, error = message(&error), "cannot watch; listing the kind repeatedly instead");
             }
             let is_busy = matches!(&error, Error::Api(status) if status.code == 429);
-            return WatchEnd { why: message(&error), resume: is_busy.then_some(at), refused: Some(error) };
+            return WatchEnd { reason: message(&error), resume: is_busy.then_some(at), refused: Some(error) };
         }
     };
     let mut stream = std::pin::pin!(stream);
@@ -303,7 +303,7 @@ async fn follow(
                     *newest = version(&newer).max(*newest);
                     at = newer;
                 }
-                Err(why) => return WatchEnd::list_again(why),
+                Err(reason) => return WatchEnd::list_again(reason),
             },
             Ok(Err(error)) => return WatchEnd::list_again(error.to_string()),
             Err(_) => {
@@ -354,11 +354,11 @@ async fn open(target: &WatchTarget, at: &str) -> Result<impl AsyncBufRead + use<
 async fn next_line(stream: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> std::io::Result<()> {
     stream.take(EVENT_BYTES).read_until(b'\n', line).await?;
     if !line.is_empty() && !line.ends_with(b"\n") {
-        let why = match u64::try_from(line.len()) {
+        let reason = match u64::try_from(line.len()) {
             Ok(EVENT_BYTES) => format!("an event has more than {EVENT_BYTES} bytes"),
             Ok(_) | Err(_) => "the connection broke in the middle of an event".into(),
         };
-        return Err(std::io::Error::other(why));
+        return Err(std::io::Error::other(reason));
     }
     Ok(())
 }

@@ -99,8 +99,8 @@ impl Servers<'_> {
     }
 }
 
-pub(super) fn unavailable(why: &str) -> Failure {
-    Failure { kind: FailureKind::Unavailable, message: why.into() }
+pub(super) fn unavailable(reason: &str) -> Failure {
+    Failure { kind: FailureKind::Unavailable, message: reason.into() }
 }
 
 /// Executes one action as the shell does on an API server.

@@ -201,11 +201,11 @@ impl World {
                 return Ok(());
             }
         }
-        let why = format!("processes still work after {ROUNDS_PER_INSTANT} rounds at one instant");
+        let reason = format!("processes still work after {ROUNDS_PER_INSTANT} rounds at one instant");
         Err(InvariantViolation {
             invariant: Invariant::ComesToRest,
             blames: "the world".into(),
-            why,
+            reason,
             at: self.now,
         })
     }

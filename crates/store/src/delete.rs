@@ -192,17 +192,17 @@ fn check_preconditions(
     let (uid, version) = (&options.uid, &options.resource_version);
     if !uid.is_empty() && uid != old.uid() {
         let found = old.uid();
-        let why = format!(
+        let detail = format!(
             "the UID in the precondition ({uid}) does not match the UID in record ({found}). The object might have been deleted and then recreated"
         );
-        return Err(ApiError::conflict(&as_kind, &why));
+        return Err(ApiError::conflict(&as_kind, &detail));
     }
     if !version.is_empty() && version != old.resource_version() {
         let found = old.resource_version();
-        let why = format!(
+        let detail = format!(
             "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({found}). The object might have been modified"
         );
-        return Err(ApiError::conflict(&as_kind, &why));
+        return Err(ApiError::conflict(&as_kind, &detail));
     }
     Ok(())
 }

@@ -35,18 +35,27 @@ impl FieldError {
     }
 
     /// Returns the error that the value is invalid; `value` is printed as JSON.
-    pub fn invalid(field: impl Into<String>, value: &serde_json::Value, why: impl std::fmt::Display) -> Self {
-        Self::new("FieldValueInvalid", field, format!("Invalid value: {value}: {why}"))
+    pub fn invalid(
+        field: impl Into<String>,
+        value: &serde_json::Value,
+        detail: impl std::fmt::Display,
+    ) -> Self {
+        Self::new("FieldValueInvalid", field, format!("Invalid value: {value}: {detail}"))
     }
 
     /// Returns the error that the value has the wrong type.
-    pub(crate) fn type_invalid(field: impl Into<String>, found: &str, why: impl std::fmt::Display) -> Self {
-        Self::new("FieldValueTypeInvalid", field, format!("Invalid value: {found:?}: {why}"))
+    pub(crate) fn type_invalid(
+        field: impl Into<String>,
+        found: &str,
+        detail: impl std::fmt::Display,
+    ) -> Self {
+        Self::new("FieldValueTypeInvalid", field, format!("Invalid value: {found:?}: {detail}"))
     }
 
     /// Returns the error that the value is missing.
-    pub(crate) fn required(field: impl Into<String>, why: &str) -> Self {
-        let message = if why.is_empty() { "Required value".into() } else { format!("Required value: {why}") };
+    pub(crate) fn required(field: impl Into<String>, detail: &str) -> Self {
+        let message =
+            if detail.is_empty() { "Required value".into() } else { format!("Required value: {detail}") };
         Self::new("FieldValueRequired", field, message)
     }
 
@@ -70,8 +79,8 @@ impl FieldError {
     }
 
     /// Returns the error that the value may not be set, or not by this request.
-    pub fn forbidden(field: impl Into<String>, why: impl std::fmt::Display) -> Self {
-        Self::new("FieldValueForbidden", field, format!("Forbidden: {why}"))
+    pub fn forbidden(field: impl Into<String>, detail: impl std::fmt::Display) -> Self {
+        Self::new("FieldValueForbidden", field, format!("Forbidden: {detail}"))
     }
 
     /// Returns the error that the text is too long.
@@ -160,9 +169,9 @@ impl ApiError {
     }
 
     /// Returns 409 for a write that conflicts with another one.
-    pub fn conflict(target: &ResourcePath, why: &str) -> Self {
+    pub fn conflict(target: &ResourcePath, detail: &str) -> Self {
         let message =
-            format!("Operation cannot be fulfilled on {} {:?}: {why}", target.qualified(), target.name);
+            format!("Operation cannot be fulfilled on {} {:?}: {detail}", target.qualified(), target.name);
         Self::failure(409, "Conflict", message, Some(target.details()))
     }
 
@@ -230,19 +239,19 @@ impl ApiError {
     }
 
     /// Returns 403 for a write that the server forbids to every user.
-    pub fn forbidden(target: &ResourcePath, why: &str) -> Self {
+    pub fn forbidden(target: &ResourcePath, detail: &str) -> Self {
         let name = if target.name.is_empty() { String::new() } else { format!(" {:?}", target.name) };
         Self::failure(
             403,
             "Forbidden",
-            format!("{}{name} is forbidden: {why}", target.qualified()),
+            format!("{}{name} is forbidden: {detail}", target.qualified()),
             Some(target.details()),
         )
     }
 
     /// Returns the denial of an admission policy: 403, or the code for the reason of its validation.
-    pub(crate) fn denied_by_policy(target: &ResourcePath, why: &str, reason: &str) -> Self {
-        let Self(mut status) = Self::forbidden(target, why);
+    pub(crate) fn denied_by_policy(target: &ResourcePath, detail: &str, reason: &str) -> Self {
+        let Self(mut status) = Self::forbidden(target, detail);
         let code = match reason {
             "Unauthorized" => 401,
             "Forbidden" => 403,
@@ -251,14 +260,14 @@ impl ApiError {
         };
         status.code = Some(code);
         status.reason = Some(reason.to_owned());
-        let cause = StatusCause { message: Some(why.to_owned()), ..StatusCause::default() };
+        let cause = StatusCause { message: Some(detail.to_owned()), ..StatusCause::default() };
         status.details.get_or_insert_default().causes = Some(vec![cause]);
         Self(status)
     }
 
     /// Returns 403 for a path without objects.
-    pub fn forbidden_path(why: &str) -> Self {
-        Self::failure(403, "Forbidden", format!("forbidden: {why}"), Some(StatusDetails::default()))
+    pub fn forbidden_path(detail: &str) -> Self {
+        Self::failure(403, "Forbidden", format!("forbidden: {detail}"), Some(StatusDetails::default()))
     }
 
     /// Returns 401 for invalid credentials.
@@ -274,9 +283,9 @@ impl ApiError {
     /// Returns 403 for new content in a terminating namespace.
     pub(crate) fn namespace_terminating(target: &ResourcePath) -> Self {
         let namespace = &target.namespace;
-        let why =
+        let detail =
             format!("unable to create new content in namespace {namespace} because it is being terminated");
-        let Self(mut status) = Self::forbidden(target, &why);
+        let Self(mut status) = Self::forbidden(target, &detail);
         let cause = StatusCause {
             field: Some("metadata.namespace".into()),
             message: Some(format!("namespace {namespace} is being terminated")),

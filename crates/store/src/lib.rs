@@ -179,9 +179,9 @@ impl Store {
             return Ok(object.clone());
         }
         match self.conversions.get(&(resource.group.clone(), resource.kind.clone())) {
-            Some(convert) => convert(object, api_version).map_err(|why| {
+            Some(convert) => convert(object, api_version).map_err(|error| {
                 ApiError::internal(format!(
-                    "conversion of {} to {api_version} failed: {why}",
+                    "conversion of {} to {api_version} failed: {error}",
                     object.reference()
                 ))
             }),

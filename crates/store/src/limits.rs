@@ -104,8 +104,8 @@ impl Spent {
         if self.work <= WORK {
             return Ok(());
         }
-        let why = format!("the operations of the JSON patch visit or move more than {WORK} values");
-        Err(ApiError::too_large(why))
+        let message = format!("the operations of the JSON patch visit or move more than {WORK} values");
+        Err(ApiError::too_large(message))
     }
 }
 

@@ -79,37 +79,37 @@ pub(super) fn validate(resource: &ApiResource, object: &Object) -> Vec<FieldErro
     let texts =
         |field: &str| object.at(&["metadata", field]).and_then(Value::as_object).cloned().unwrap_or_default();
     for (key, value) in texts("labels") {
-        if let Some(why) = qualified_name_fault(&key) {
-            errors.push(FieldError::invalid("metadata.labels", &key.clone().into(), why));
+        if let Some(detail) = qualified_name_fault(&key) {
+            errors.push(FieldError::invalid("metadata.labels", &key.clone().into(), detail));
         }
-        if let Some(why) = label_value_fault(value.as_str().unwrap_or_default()) {
-            errors.push(FieldError::invalid("metadata.labels", &value, why));
+        if let Some(detail) = label_value_fault(value.as_str().unwrap_or_default()) {
+            errors.push(FieldError::invalid("metadata.labels", &value, detail));
         }
     }
     validate_annotations(&texts("annotations"), &mut errors);
     for (i, finalizer) in strings(object, "finalizers").iter().enumerate() {
-        if let Some(why) = qualified_name_fault(finalizer) {
+        if let Some(detail) = qualified_name_fault(finalizer) {
             let value = finalizer.clone().into();
-            errors.push(FieldError::invalid("metadata.finalizers", &value, why));
+            errors.push(FieldError::invalid("metadata.finalizers", &value, detail));
             if !resource.is_custom() {
-                errors.push(FieldError::invalid(format!("metadata.finalizers[{i}]"), &value, why));
+                errors.push(FieldError::invalid(format!("metadata.finalizers[{i}]"), &value, detail));
             }
         } else if !resource.is_custom()
             && !finalizer.contains('/')
             && !matches!(finalizer.as_str(), ORPHAN | FOREGROUND | "kubernetes" | CLEANUP)
         {
-            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
             errors.push(FieldError::invalid(
                 format!("metadata.finalizers[{i}]"),
                 &finalizer.clone().into(),
-                why,
+                detail,
             ));
         }
     }
     let finalizers = strings(object, "finalizers");
     if finalizers.iter().any(|f| f == ORPHAN) && finalizers.iter().any(|f| f == FOREGROUND) {
-        let why = "finalizer \"orphan\" and \"foregroundDeletion\" cannot be both set";
-        errors.push(FieldError::invalid("metadata.finalizers", &finalizers.into(), why));
+        let detail = "finalizer \"orphan\" and \"foregroundDeletion\" cannot be both set";
+        errors.push(FieldError::invalid("metadata.finalizers", &finalizers.into(), detail));
     }
     validate_owners(object, &mut errors);
     errors
@@ -133,16 +133,16 @@ fn validate_name(resource: &ApiResource, object: &Object, errors: &mut Vec<Field
             ['/', '%'].into_iter().find(|c| name.contains(*c)).map(|c| format!("may not contain '{c}'"))
         }
     };
-    if let Some(why) = wrong {
-        errors.push(FieldError::invalid("metadata.name", &name.into(), why));
+    if let Some(detail) = wrong {
+        errors.push(FieldError::invalid("metadata.name", &name.into(), detail));
     }
 }
 
 fn validate_annotations(annotations: &Map<String, Value>, errors: &mut Vec<FieldError>) {
-    for (key, why) in
+    for (key, detail) in
         annotations.keys().filter_map(|key| Some((key, qualified_name_fault(&key.to_lowercase())?)))
     {
-        errors.push(FieldError::invalid("metadata.annotations", &key.clone().into(), why));
+        errors.push(FieldError::invalid("metadata.annotations", &key.clone().into(), detail));
     }
     let size: usize =
         annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
@@ -158,8 +158,8 @@ fn validate_owners(object: &Object, errors: &mut Vec<FieldError>) {
     for owner in &owners {
         let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default();
         if matches!((text("apiVersion"), text("kind")), ("v1" | "events.k8s.io/v1", "Event")) {
-            let why = format!("{}, Kind=Event is disallowed from being an owner", text("apiVersion"));
-            errors.push(FieldError::invalid("metadata.ownerReferences", owner, why));
+            let detail = format!("{}, Kind=Event is disallowed from being an owner", text("apiVersion"));
+            errors.push(FieldError::invalid("metadata.ownerReferences", owner, detail));
         }
         for field in ["apiVersion", "kind", "name", "uid"] {
             if owner.get(field).and_then(Value::as_str).is_none_or(str::is_empty) {
@@ -174,8 +174,8 @@ fn validate_owners(object: &Object, errors: &mut Vec<FieldError>) {
         controllers += usize::from(owner.get("controller").and_then(Value::as_bool).unwrap_or(false));
     }
     if controllers > 1 {
-        let why = "Only one reference can have Controller set to true";
-        errors.push(FieldError::invalid("metadata.ownerReferences", &owners.into(), why));
+        let detail = "Only one reference can have Controller set to true";
+        errors.push(FieldError::invalid("metadata.ownerReferences", &owners.into(), detail));
     }
 }
 
@@ -198,10 +198,10 @@ pub(super) fn validate_update(old: &Object, new: &Object) -> Vec<FieldError> {
         if !added.is_empty() {
             let listed: Vec<_> = added.iter().map(|f| format!("{f:?}")).collect();
             let list = listed.join(", ");
-            let why = format!(
+            let detail = format!(
                 "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{list}}}"
             );
-            errors.push(FieldError::forbidden("metadata.finalizers", why));
+            errors.push(FieldError::forbidden("metadata.finalizers", detail));
         }
     }
     errors

@@ -43,8 +43,8 @@ pub(super) fn patched(
 /// null, and the text before the first slash of a path is ignored.
 fn json_operations(patch: &Value) -> Result<json_patch::Patch, ApiError> {
     let not_a_list = || {
-        let why = "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp";
-        ApiError::bad_request(format!("error decoding patch: {why}"))
+        let message = "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp";
+        ApiError::bad_request(format!("error decoding patch: {message}"))
     };
     let mut operations = Vec::new();
     for operation in patch.as_array().ok_or_else(not_a_list)? {
@@ -68,6 +68,6 @@ fn json_operations(patch: &Value) -> Result<json_patch::Patch, ApiError> {
 
 /// Returns 415, because a strategic merge patch needs Go types, which custom resources do not have.
 pub(super) fn no_strategic_merge() -> ApiError {
-    let why = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
-    ApiError::unsupported_media_type(why)
+    let message = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+    ApiError::unsupported_media_type(message)
 }

@@ -171,8 +171,8 @@ impl Store {
         if everything.iter().all(|one| held.iter().any(|rule| encloses(rule, one))) {
             return Ok(());
         }
-        let why = "must have cluster-admin privileges to use an aggregationRule";
-        Err(ApiError::forbidden(&target.clone().named(new.name()), why))
+        let detail = "must have cluster-admin privileges to use an aggregationRule";
+        Err(ApiError::forbidden(&target.clone().named(new.name()), detail))
     }
 
     /// Rejects a request for objects unless a role of the user allows it.
@@ -191,11 +191,11 @@ impl Store {
             "" => "at the cluster scope".to_owned(),
             namespace => format!("in the namespace {namespace:?}"),
         };
-        let why = format!(
+        let detail = format!(
             "User {:?} cannot {verb} resource {resource:?} in API group {:?} {place}",
             user.name, target.group
         );
-        Err(ApiError::forbidden(target, &why))
+        Err(ApiError::forbidden(target, &detail))
     }
 
     /// Rejects roles and bindings that would grant permissions that the user does not have.
@@ -230,11 +230,11 @@ impl Store {
             rules.iter().map(size).fold(0, usize::saturating_add)
         };
         if sum(&granted, single_count).saturating_mul(sum(&held, length)) > COMPARISONS {
-            let why = format!(
+            let detail = format!(
                 "cannot compare the rules with the permissions of {:?} within {COMPARISONS} steps; split the role, or request the verb {verb:?} on it",
                 user.name
             );
-            return Err(ApiError::forbidden(&target.clone().named(new.name()), &why));
+            return Err(ApiError::forbidden(&target.clone().named(new.name()), &detail));
         }
         let missing: Vec<String> = granted
             .iter()
@@ -247,11 +247,11 @@ impl Store {
         }
         let groups = user.groups.iter().map(|g| format!("{g:?}")).collect::<Vec<_>>().join(" ");
         let who = format!("user {:?} (groups=[{groups}])", user.name);
-        let why = format!(
+        let detail = format!(
             "{who} is attempting to grant RBAC permissions not currently held:\n{}",
             missing.join("\n")
         );
-        Err(ApiError::forbidden(&target.clone().named(new.name()), &why))
+        Err(ApiError::forbidden(&target.clone().named(new.name()), &detail))
     }
 }
 

@@ -40,21 +40,21 @@ impl Filter {
         let labels: Selector = labels.parse().map_err(refused)?;
         let mut fields = FieldSelector::parse(fields).map_err(|e| ApiError::bad_request(e.to_string()))?;
         if labels.requirements.len() + fields.requirements.len() > REQUIREMENTS {
-            let why = format!("the selectors have more than {REQUIREMENTS} requirements");
-            return Err(ApiError::bad_request(why));
+            let message = format!("the selectors have more than {REQUIREMENTS} requirements");
+            return Err(ApiError::bad_request(message));
         }
         for (path, ..) in &fields.requirements {
             let known =
                 path == "metadata.name" || path == "metadata.namespace" || version.selectable.contains(path);
             if !known {
-                let why = if version.selectable.is_empty() {
+                let message = if version.selectable.is_empty() {
                     format!(
                         "{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
                     )
                 } else {
                     format!("field label not supported: {path}")
                 };
-                return Err(ApiError::bad_request(why));
+                return Err(ApiError::bad_request(message));
             }
         }
         if target.resource == "events" {
@@ -110,10 +110,10 @@ pub(super) fn parse_revision(text: &str) -> Result<u64, ApiError> {
         return Ok(0);
     }
     text.parse().map_err(|_| {
-        let why = format!(
+        let message = format!(
             "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
         );
-        ApiError::bad_request(why)
+        ApiError::bad_request(message)
     })
 }
 

@@ -57,8 +57,8 @@ impl Rules {
         }
         let steps: f64 = ruled.iter().map(|at| cost::steps(at.rules, at.value, at.old)).sum();
         if steps > cost::BUDGET {
-            let why = "validation failed due to running out of cost budget, no further validation rules will be run";
-            return vec![FieldError::forbidden("<nil>", why)];
+            let detail = "validation failed due to running out of cost budget, no further validation rules will be run";
+            return vec![FieldError::forbidden("<nil>", detail)];
         }
         let resource = scope.resource();
         let root = RootContext {
@@ -92,9 +92,9 @@ impl Ruled<'_> {
         match checked {
             Ok(Ok(())) => Vec::new(),
             Ok(Err(errors)) => errors.into_vec().into_iter().map(|error| self.error(error)).collect(),
-            Err(why) => {
+            Err(detail) => {
                 let path = if self.path.is_empty() { "<nil>" } else { &self.path };
-                vec![FieldError::invalid(path, self.value, why)]
+                vec![FieldError::invalid(path, self.value, detail)]
             }
         }
     }

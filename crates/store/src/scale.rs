@@ -20,20 +20,20 @@ pub(super) fn check(scale: &Scale, object: &Object, errors: &mut Vec<FieldError>
     let whole = Value::Object(object.0.clone());
     for path in [&scale.spec_replicas, &scale.status_replicas] {
         let (field, value) = (format!(".{}", path.join(".")), nested(&whole, path));
-        let why = match value.map(|value| value.map(Value::as_i64)) {
+        let detail = match value.map(|value| value.map(Value::as_i64)) {
             Ok(None | Some(Some(0..=REPLICAS))) => continue,
             Ok(Some(Some(..0))) => "should be a non-negative integer".to_owned(),
             Ok(Some(Some(_))) => format!("should be less than or equal to {REPLICAS}"),
             Ok(Some(None)) => "accessor error: expected int64".to_owned(),
             Err(found) => format!("accessor error: {found} is not a map"),
         };
-        errors.push(FieldError::invalid(field, &Value::Null, why));
+        errors.push(FieldError::invalid(field, &Value::Null, detail));
     }
     if let Some(path) = &scale.selector {
         let fits = nested(&whole, path).is_ok_and(|value| value.is_none_or(Value::is_string));
         if !fits {
-            let why = "accessor error: expected string";
-            errors.push(FieldError::invalid(format!(".{}", path.join(".")), &Value::Null, why));
+            let detail = "accessor error: expected string";
+            errors.push(FieldError::invalid(format!(".{}", path.join(".")), &Value::Null, detail));
         }
     }
 }
@@ -103,10 +103,10 @@ pub(super) fn write(
     let replicas = match scaled.at(&["spec", "replicas"]) {
         None | Some(Value::Null) => 0,
         Some(given) => given.as_i64().and_then(|number| i32::try_from(number).ok()).ok_or_else(|| {
-            let why = format!(
+            let detail = format!(
                 "json: cannot unmarshal {given} into Go struct field ScaleSpec.spec.replicas of type int32"
             );
-            request.undecodable(scaled, &why)
+            request.undecodable(scaled, &detail)
         })?,
     };
     let mut object = object.clone();

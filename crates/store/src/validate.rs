@@ -29,8 +29,8 @@ pub(super) fn check(
     }
     match &version.rules {
         Some(_) if found.iter().any(keeps_rules_away) => {
-            let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
-            found.push(FieldError::invalid("<nil>", &Value::Null, why));
+            let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+            found.push(FieldError::invalid("<nil>", &Value::Null, detail));
         }
         Some(rules) => found.extend(rules.check(scope, object, old)),
         None => {}
@@ -100,8 +100,8 @@ impl Errors {
         if !schema.type_.admits(value) {
             if self.custom {
                 let found = kind_of(value);
-                let why = format!("{path} in body must be of type {}: {found:?}", schema.type_.name());
-                self.found.push(FieldError::type_invalid(path, found, why));
+                let detail = format!("{path} in body must be of type {}: {found:?}", schema.type_.name());
+                self.found.push(FieldError::type_invalid(path, found, detail));
                 if let Some(checks) = schema.checks.as_ref().filter(|_| !value.is_null()) {
                     self.checks(checks, schema.type_, value, path);
                 }
@@ -195,8 +195,8 @@ impl Errors {
         self.combinations(checks, value, path);
     }
 
-    fn invalid(&mut self, path: &str, value: &Value, why: String) {
-        self.found.push(FieldError::invalid(path, value, why));
+    fn invalid(&mut self, path: &str, value: &Value, detail: String) {
+        self.found.push(FieldError::invalid(path, value, detail));
     }
 
     fn text(&mut self, checks: &Checks, text: &str, path: &str) {
@@ -210,8 +210,8 @@ impl Errors {
             self.invalid(path, &text.into(), format!("{path} in body should match '{pattern}'"));
         }
         if !super::format::is_valid(&checks.format, text) {
-            let why = format!("{path} in body must be of type {}: {text:?}", checks.format);
-            self.found.push(FieldError::type_invalid(path, text, why));
+            let detail = format!("{path} in body must be of type {}: {text:?}", checks.format);
+            self.found.push(FieldError::type_invalid(path, text, detail));
         }
     }
 

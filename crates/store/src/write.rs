@@ -171,15 +171,16 @@ impl Store {
         }
         if config.gvk() != request.gvk() {
             let found = config.gvk();
-            let why = format!("invalid object type: {}/{}, Kind={}", found.group, found.version, found.kind);
-            return Err(ApiError::bad_request(why));
+            let message =
+                format!("invalid object type: {}/{}, Kind={}", found.group, found.version, found.kind);
+            return Err(ApiError::bad_request(message));
         }
         if config.name().is_empty() && old.is_none() {
-            let why = format!(
+            let message = format!(
                 "the name of the object ({} based on URL) was undeterminable: name must be provided",
                 request.target.name
             );
-            return Err(ApiError::bad_request(why));
+            return Err(ApiError::bad_request(message));
         }
         request.reading = Reading::Apply;
         let named = config.clone();
@@ -190,10 +191,10 @@ impl Store {
             Some(old) => self.replace(request, &old, applied.object, Owning::Apply(applied.managed_fields)),
             None if !config.uid().is_empty() => {
                 let uid = config.uid();
-                let why = format!(
+                let message = format!(
                     "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
                 );
-                Err(ApiError::conflict(request.target, &why))
+                Err(ApiError::conflict(request.target, &message))
             }
             None => {
                 let mut object = applied.object;

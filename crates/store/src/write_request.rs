@@ -51,12 +51,12 @@ impl WriteRequest<'_> {
         if self.reading == Reading::Apply {
             let whole = Value::Object(object.0.clone());
             let mistyped = prune::mistyped_in_config(&self.scope.version().schema, &whole, "");
-            if let Some(why) = mistyped {
-                return Err(self.unfit(&object, "create typed patch object", &why));
+            if let Some(detail) = mistyped {
+                return Err(self.unfit(&object, "create typed patch object", &detail));
             }
         }
-        if let Some(why) = self.mistyped(&object) {
-            return Err(self.undecodable(&object, &why));
+        if let Some(detail) = self.mistyped(&object) {
+            return Err(self.undecodable(&object, &detail));
         }
         let unknown = prune::prune(&self.scope, &mut object, self.reading);
         self.unknown_fields(&object, &unknown)?;
@@ -87,26 +87,26 @@ impl WriteRequest<'_> {
     }
 
     /// Returns the error for a body whose types do not match its kind.
-    pub(super) fn undecodable(&self, object: &Object, why: &str) -> ApiError {
+    pub(super) fn undecodable(&self, object: &Object, message: &str) -> ApiError {
         let (kind, version) = (&self.scope.resource().kind, &self.scope.version().name);
-        let why = format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}");
+        let message = format!("{kind} in version {version:?} cannot be handled as a {kind}: {message}");
         match self.reading {
-            Reading::Body => ApiError::bad_request(why),
+            Reading::Body => ApiError::bad_request(message),
             Reading::Patched => {
                 let patch = Value::Object(object.0.clone()).to_string().into();
-                ApiError::invalid("", "", "", &[FieldError::invalid("patch", &patch, why)])
+                ApiError::invalid("", "", "", &[FieldError::invalid("patch", &patch, message)])
             }
-            Reading::Apply => self.unfit(object, "convert new typed object", &why),
+            Reading::Apply => self.unfit(object, "convert new typed object", &message),
         }
     }
 
     /// Returns the error for a configuration that does not fit the schema. In kube-apiserver, this error is
     /// untyped, so it is a 500.
-    fn unfit(&self, object: &Object, attempt: &str, why: &str) -> ApiError {
+    fn unfit(&self, object: &Object, attempt: &str, detail: &str) -> ApiError {
         let (namespace, name, kind) = (object.namespace(), object.name(), object.kind());
         let (group, version) = (&self.target.group, &self.scope.version().name);
         ApiError::unexpected(format!(
-            "failed to {attempt} ({namespace}/{name}; {group}/{version}, Kind={kind}): {why}"
+            "failed to {attempt} ({namespace}/{name}; {group}/{version}, Kind={kind}): {detail}"
         ))
     }
 
@@ -118,8 +118,8 @@ impl WriteRequest<'_> {
         if self.reading == Reading::Apply {
             // kube-apiserver also reports just one field of a map.
             let first = unknown.first().map_or("", String::as_str);
-            let why = format!(".{first}: field not declared in schema");
-            return Err(self.unfit(object, "create typed patch object", &why));
+            let detail = format!(".{first}: field not declared in schema");
+            return Err(self.unfit(object, "create typed patch object", &detail));
         }
         let fields: Vec<_> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
         let strict = format!("strict decoding error: {}", fields.join(", "));
@@ -160,10 +160,10 @@ impl WriteRequest<'_> {
             return Err(self.undecodable(object, &format!("found {}, Kind={}", found.version, found.kind)));
         }
         if found_version != api_version {
-            let why = format!(
+            let message = format!(
                 "the API version in the data ({found_version}) does not match the expected API version ({api_version})"
             );
-            return Err(ApiError::bad_request(why));
+            return Err(ApiError::bad_request(message));
         }
         if self.scope.resource().is_custom() {
             let error = FieldError::invalid("kind", &found_kind.into(), format!("must be {kind}"));
@@ -184,25 +184,25 @@ impl WriteRequest<'_> {
             let error = FieldError::invalid("metadata.uid", &new.uid().into(), "field is immutable");
             return Err(ApiError::invalid_object(self.scope.resource(), old.name(), &[error]));
         }
-        let why = format!(
+        let detail = format!(
             "Precondition failed: UID in precondition: {}, UID in object meta: {}",
             new.uid(),
             old.uid()
         );
-        Err(ApiError::conflict(self.target, &why))
+        Err(ApiError::conflict(self.target, &detail))
     }
 
     /// Rejects a body with a different version.
     pub(super) fn check_version(&self, old: &Object, new: &Object) -> Result<(), ApiError> {
         let expected = new.resource_version();
         if !expected.is_empty() && expected.parse::<u64>().is_err() {
-            let why = format!("strconv.ParseUint: parsing {expected:?}: invalid syntax");
-            return Err(ApiError::unexpected(why));
+            let message = format!("strconv.ParseUint: parsing {expected:?}: invalid syntax");
+            return Err(ApiError::unexpected(message));
         }
         if !expected.is_empty() && expected != "0" && expected != old.resource_version() {
-            let why =
+            let message =
                 "the object has been modified; please apply your changes to the latest version and try again";
-            return Err(ApiError::conflict(self.target, why));
+            return Err(ApiError::conflict(self.target, message));
         }
         Ok(())
     }

@@ -362,8 +362,8 @@ async fn an_agent_leaves_a_hub_that_dies_or_denies_it_before_the_certificate_and
         "type": "HubAcceptedManagedCluster", "status": "False", "reason": "R", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }]);
-    let why = lost_in_an_hour(200, cluster(denied)).await;
-    assert_eq!(why.as_deref(), Some("the hub has denied the cluster"));
+    let reason = lost_in_an_hour(200, cluster(denied)).await;
+    assert_eq!(reason.as_deref(), Some("the hub has denied the cluster"));
     assert_eq!(lost_in_an_hour(200, cluster(json!([]))).await, None, "nobody has approved the cluster yet");
 }
 

@@ -30,13 +30,13 @@ pub enum JournalError {
         source: std::io::Error,
     },
     /// A synced line is damaged.
-    #[error("{path} is damaged at line {line}: {why}")]
+    #[error("{path} is damaged at line {line}: {reason}")]
     Damaged {
         path: String,
         /// The line number, starting at 1.
         line: usize,
         /// The error in the line.
-        why: String,
+        reason: String,
     },
 }
 
@@ -84,17 +84,17 @@ pub(in super::super) fn read(dir: &Path, mut replay: impl FnMut(JournalEntry)) -
                 }
                 end.length += bytes as u64;
             }
-            (Ok(Line::Mark(_)), Some((line, why))) => {
-                let (path, line, why) = (path.display().to_string(), *line, String::clone(why));
-                return Err(JournalError::Damaged { path, line, why });
+            (Ok(Line::Mark(_)), Some((line, reason))) => {
+                let (path, line, reason) = (path.display().to_string(), *line, String::clone(reason));
+                return Err(JournalError::Damaged { path, line, reason });
             }
-            (Err(why), None) => damage = Some((number, why)),
+            (Err(reason), None) => damage = Some((number, reason)),
             (Ok(Line::Write(_)) | Err(_), Some(_)) => {}
         }
     }
-    if let Some((line, why)) = damage {
+    if let Some((line, reason)) = damage {
         tracing::warn!(
-            path = %path.display(), line, error = why,
+            path = %path.display(), line, error = reason,
             "the last writes were torn by a crash; they were never acknowledged and are dropped"
         );
     }
@@ -192,8 +192,8 @@ impl JournalFile {
     pub(super) fn check_present(&self) -> Result<(), JournalError> {
         let metadata = self.file.metadata().map_err(io("read", &self.path))?;
         if metadata.nlink() == 0 {
-            let why = std::io::Error::other("the file was removed; stop the hub, and restore the file");
-            return Err(io("append to", &self.path)(why));
+            let error = std::io::Error::other("the file was removed; stop the hub, and restore the file");
+            return Err(io("append to", &self.path)(error));
         }
         Ok(())
     }

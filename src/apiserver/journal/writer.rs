@@ -261,8 +261,8 @@ impl Writer {
     fn refuse(&mut self, error: &JournalError, batches: Vec<Batch>, inbox: &mpsc::Receiver<Batch>) {
         let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
         tracing::error!(%error, %cause, "the write failed and was undone; the next write retries the disk");
-        let why = format!("{error}: {cause}");
-        *lock(&self.failure) = Some(why.clone());
+        let reason = format!("{error}: {cause}");
+        *lock(&self.failure) = Some(reason.clone());
         let restored = self.file.as_mut().map(JournalFile::restore).transpose();
         if let Err(error) = restored {
             tracing::error!(%error, "a new journal file will be written");
@@ -273,7 +273,7 @@ impl Writer {
             self.stores.undo(&mut head);
             batches.into_iter().chain(inbox.try_iter()).map(|batch| batch.done).collect()
         };
-        answer(waiting, &Err(why));
+        answer(waiting, &Err(reason));
     }
 
     /// Rewrites the file if that makes it much shorter.

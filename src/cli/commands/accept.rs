@@ -198,10 +198,10 @@ mod tests {
         };
         assert_eq!(check(&[], true), None);
         assert_eq!(check(&["a", "a"], false), None);
-        let (why, hint) = check(&["a", "b"], false).unwrap();
-        assert_eq!(why, "several users ask to be the agent of cluster c1");
+        let (message, hint) = check(&["a", "b"], false).unwrap();
+        assert_eq!(message, "several users ask to be the agent of cluster c1");
         assert!(hint.ends_with("csr-of-a by a, csr-of-b by b"), "{hint}");
-        let (why, _) = check(&["a"], true).unwrap();
-        assert_eq!(why, "cluster c1 has already joined, but a user requests a first certificate for it");
+        let (message, _) = check(&["a"], true).unwrap();
+        assert_eq!(message, "cluster c1 has already joined, but a user requests a first certificate for it");
     }
 }

@@ -158,7 +158,7 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
     let off = if gates.addon_management { "" } else { ",-addon-lease" };
     let chosen = format!("{}{off}", args.controllers);
     let controllers = EnabledControllers::parse(&chosen, &agent::controller_names())
-        .map_err(|why| CommandError::from(anyhow!("--controllers: {why}")))?;
+        .map_err(|error| CommandError::from(anyhow!("--controllers: {error}")))?;
     args.ocm.check()?;
     block_on(async {
         let config = connect::config(args.spoke_kubeconfig.as_deref(), None).await?;

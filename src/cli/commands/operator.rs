@@ -155,7 +155,7 @@ fn webhook_url(url: &str) -> Result<String, String> {
 pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
     let known = operator::controller_names();
     let controllers = EnabledControllers::parse(&args.controllers, &known)
-        .map_err(|why| CommandError::from(anyhow::anyhow!("--controllers: {why}")))?;
+        .map_err(|reason| CommandError::from(anyhow::anyhow!("--controllers: {reason}")))?;
     let cache = match &args.cache_dir {
         Some(dir) => dir.clone(),
         None => default_cache_dir()?,

@@ -203,7 +203,7 @@ fn recorded(args: &Recorded, origin: &Origin) -> Result<Input, CommandError> {
     };
     let mut input = match (rollout.input, rollout.decision) {
         (Some(input), _) => Arc::unwrap_or_clone(input),
-        (None, Err(why)) => return Err(anyhow!("{name} is not rolled out: {why}").into()),
+        (None, Err(reason)) => return Err(anyhow!("{name} is not rolled out: {reason}").into()),
         (None, Ok(_)) => return Err(anyhow!("{name} is not rolled out").into()),
     };
     if let Some(file) = file {

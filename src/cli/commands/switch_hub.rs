@@ -129,12 +129,12 @@ async fn may_join(hub: &kube::Client, url: &Uri) -> Result<(), CommandError> {
     let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
     let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
     let answer = Api::all(hub.clone()).create(&PostParams::default(), &review).await;
-    let why = match answer {
+    let reason = match answer {
         Ok(review) if review.status.as_ref().is_some_and(|status| status.allowed) => return Ok(()),
         Ok(_) => "it may not create CertificateSigningRequests".to_owned(),
         Err(error) => shell::message(&error),
     };
-    let error = anyhow!("the kubeconfig cannot join a cluster to {url}: {why}");
+    let error = anyhow!("the kubeconfig cannot join a cluster to {url}: {reason}");
     Err(CommandError::hinted(error, "on the new hub: wheelwright get token --output kubeconfig"))
 }
 

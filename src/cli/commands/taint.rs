@@ -76,7 +76,7 @@ pub(super) async fn write(
         let mut taints = object.spec.taints.clone();
         for change in changes {
             apply(&mut taints, change)
-                .map_err(|why| CommandError::hinted(anyhow!("cluster {cluster}: {why}"), hint))?;
+                .map_err(|error| CommandError::hinted(anyhow!("cluster {cluster}: {error}"), hint))?;
         }
         Ok(json!({"taints": taints}))
     };

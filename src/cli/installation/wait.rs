@@ -107,14 +107,14 @@ pub(in crate::cli) async fn deployment_available(
             return Ok(available);
         }
         if !deadline.next().await {
-            let mut why = format!("{available} of {} available", counted(wanted, "operator"));
+            let mut message = format!("{available} of {} available", counted(wanted, "operator"));
             for reason in waiting(hub, namespace).await? {
-                why = format!("{why}; {reason}");
+                message = format!("{message}; {reason}");
             }
             let hint = format!(
                 "kubectl describe pods -n {namespace}; an image that cannot be pulled is named with --image"
             );
-            return Err(CommandError::hinted(anyhow!(why), hint));
+            return Err(CommandError::hinted(anyhow!(message), hint));
         }
     }
 }

@@ -109,5 +109,5 @@ fn check(
     let odb = repo.odb().map_err(|e| Error::cache(&e))?;
     let raw = odb.read(id).map_err(|e| Error::cache(&e))?;
     let signer = split(raw.data()).and_then(|signed| how.keys.verify(&signed, how.now));
-    signer.map(drop).map_err(|why| Error::NotVerified { what: what(), why })
+    signer.map(drop).map_err(|refusal| Error::NotVerified { what: what(), refusal })
 }

@@ -34,8 +34,9 @@ impl Keyring {
         let mut keys = Self::default();
         let mut digest = Sha256::new();
         for (name, value) in data {
-            let refuse =
-                |why: String| Error::Credentials(format!("key {name} of the Secret of spec.verify: {why}"));
+            let refuse = |reason: String| {
+                Error::Credentials(format!("key {name} of the Secret of spec.verify: {reason}"))
+            };
             let text = std::str::from_utf8(&value.0).map_err(|_| refuse("it is not text".into()))?;
             match name.as_str() {
                 "allowed_signers" => keys.ssh.allow(text).map_err(refuse)?,
@@ -48,8 +49,8 @@ impl Keyring {
             digest.update(&value.0);
         }
         if keys.openpgp.is_empty() && keys.ssh.is_empty() {
-            let why = "the Secret of spec.verify holds no key: add *.asc with OpenPGP keys, or allowed_signers with SSH keys";
-            return Err(Error::Credentials(why.into()));
+            let reason = "the Secret of spec.verify holds no key: add *.asc with OpenPGP keys, or allowed_signers with SSH keys";
+            return Err(Error::Credentials(reason.into()));
         }
         keys.digest = object::hex(digest.finalize());
         Ok(keys)

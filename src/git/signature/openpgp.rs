@@ -120,7 +120,7 @@ impl Certificates {
         let signer = candidate.name();
         let (Candidate::Primary(certificate) | Candidate::Sub(certificate, _)) = candidate;
         let primary = &certificate.primary_key;
-        let refuse = |why: &str| Refusal::NotForSigning { signer: signer.clone(), why: why.into() };
+        let refuse = |reason: &str| Refusal::NotForSigning { signer: signer.clone(), reason: reason.into() };
         let copies: Vec<&SignedPublicKey> = self.copies(primary).collect();
         let inside = copies.iter().flat_map(|copy| &copy.details.revocation_signatures);
         let revocations = inside.chain(&self.revocations);

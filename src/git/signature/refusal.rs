@@ -43,8 +43,8 @@ pub enum Refusal {
         at: Timestamp,
     },
     /// The key may not sign.
-    #[error("it is signed by {signer}, which {why}")]
-    NotForSigning { signer: String, why: String },
+    #[error("it is signed by {signer}, which {reason}")]
+    NotForSigning { signer: String, reason: String },
     /// The signed name of the tag is another one.
     #[error("its signed name is {0:?}")]
     OtherName(String),

@@ -48,7 +48,7 @@ impl CommitSigner {
     /// [`Error::Credentials`] names the invalid key of the Secret, but never its value.
     pub fn from_secret(data: &BTreeMap<String, ByteString>) -> Result<Self, Error> {
         let refuse =
-            |why: &str| Error::Credentials(format!("the Secret of spec.report.signingKeyRef: {why}"));
+            |reason: &str| Error::Credentials(format!("the Secret of spec.report.signingKeyRef: {reason}"));
         let text = |name: &str| data.get(name).map(|value| std::str::from_utf8(&value.0));
         let password = text("password").transpose().map_err(|_| refuse("key password is not text"))?;
         let password = password.unwrap_or_default().trim_end_matches(['\r', '\n']);

@@ -44,7 +44,7 @@ impl Signers {
     /// Adds the lines of an allowed signers file. Errors contain the line number.
     pub(super) fn allow(&mut self, text: &str) -> Result<(), String> {
         for (number, line) in lines(text) {
-            self.allowed.push(AllowedSigner::parse(line).map_err(|why| format!("line {number}: {why}"))?);
+            self.allowed.push(AllowedSigner::parse(line).map_err(|error| format!("line {number}: {error}"))?);
         }
         Ok(())
     }
@@ -63,7 +63,7 @@ impl Signers {
 
     /// Returns the signer of an object.
     pub(super) fn verify(&self, signed: &Signed, now: Timestamp) -> Result<String, Refusal> {
-        let unusable = |why: String| Refusal::Unusable(why);
+        let unusable = |error: String| Refusal::Unusable(error);
         let signature = SshSig::from_pem(signed.signature.trim()).map_err(|e| unusable(e.to_string()))?;
         let key = signature.public_key();
         let fingerprint = format!("the SSH key {}", key.fingerprint(HashAlg::Sha256));
@@ -90,7 +90,7 @@ impl Signers {
         for signer in self.allowed.iter().filter(of_key) {
             match signer.check(&name, now) {
                 Ok(()) => return Ok(name),
-                Err(why) => refusal = why,
+                Err(error) => refusal = error,
             }
         }
         Err(refusal)
@@ -105,7 +105,8 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 /// Rejects weak keys and hashes, and signatures of security keys without a touch.
 fn check_strength(signature: &SshSig, signer: &str) -> Result<(), Refusal> {
-    let refuse = |why: &str| Err(Refusal::NotForSigning { signer: signer.to_owned(), why: why.to_owned() });
+    let refuse =
+        |reason: &str| Err(Refusal::NotForSigning { signer: signer.to_owned(), reason: reason.to_owned() });
     match signature.public_key() {
         KeyData::Rsa(key) if key.key_size() < MIN_RSA_BITS => {
             return refuse("is an RSA key of less than 2048 bits");
@@ -180,8 +181,9 @@ impl AllowedSigner {
         let signer = signer.to_owned();
         match (self.valid_after, self.valid_before) {
             _ if !self.is_for_git => {
-                let why = "may not sign for git: its line in allowed_signers names other namespaces".into();
-                Err(Refusal::NotForSigning { signer, why })
+                let reason =
+                    "may not sign for git: its line in allowed_signers names other namespaces".into();
+                Err(Refusal::NotForSigning { signer, reason })
             }
             (Some(at), _) if now < at => Err(Refusal::NotYetValid { signer, at }),
             (_, Some(at)) if now >= at => Err(Refusal::Expired { signer, at }),

@@ -70,7 +70,7 @@ impl Read for Duplex {
                 match (*part, answer.as_mut()) {
                     (Part::Advertisement, _) => rest.extend(session.pass(advertisement, bytes)?),
                     (Part::PackReader, Some(answer)) => {
-                        rest.extend(answer.take(bytes).map_err(|why| session.refuse(&why))?);
+                        rest.extend(answer.take(bytes).map_err(|error| session.refuse(&error))?);
                     }
                     (Part::PackReader, None) => {
                         session.keep_push_answer(bytes);

@@ -63,8 +63,8 @@ impl Egress {
     }
 }
 
-fn refuse(why: &str) -> Error {
-    Error::Url(format!("invalid repository URL: {}", object::text::plain(why, 400)))
+fn refuse(reason: &str) -> Error {
+    Error::Url(format!("invalid repository URL: {}", object::text::plain(reason, 400)))
 }
 
 fn is_named(names: &[String], host: &str) -> bool {
@@ -184,8 +184,8 @@ mod tests {
             [("git.corp", "has the private address 10.0.0.1"), ("10.0.0.1", "is a private address")]
         {
             let error = none.check_address(host, "10.0.0.1".parse().unwrap()).unwrap_err();
-            let why = format!("{host} {is}; allow it with the operator's flag --git-hosts={host}");
-            assert!(error.to_string().ends_with(&why), "{error}");
+            let reason = format!("{host} {is}; allow it with the operator's flag --git-hosts={host}");
+            assert!(error.to_string().ends_with(&reason), "{error}");
         }
     }
 }

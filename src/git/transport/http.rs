@@ -78,7 +78,7 @@ impl Read for Exchange {
                     return Ok(Some(Bytes::from(session.pass(advertisement, &data)?)));
                 }
                 if let Some(answer) = answer {
-                    let passed = answer.take(&data).map_err(|why| session.refuse(&why))?;
+                    let passed = answer.take(&data).map_err(|error| session.refuse(&error))?;
                     return Ok(Some(Bytes::from(passed)));
                 }
                 if is_push {
@@ -186,8 +186,8 @@ async fn send_once(
 async fn check(session: &Session, answer: Response<Incoming>, expected: &str) -> Result<Incoming, Error> {
     let (head, body) = answer.into_parts();
     if head.status.is_redirection() {
-        let why = "it redirects a request after it served the list of references without a redirect";
-        return Err(session.unreachable(why));
+        let reason = "it redirects a request after it served the list of references without a redirect";
+        return Err(session.unreachable(reason));
     }
     if head.status != StatusCode::OK {
         return Err(refusal(session, &head, body).await);

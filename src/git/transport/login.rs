@@ -47,7 +47,7 @@ pub(super) async fn token(session: &Session) -> Result<String, Error> {
 /// Requests a token.
 async fn issue(session: &Session, app: &GithubApp) -> Result<(), Error> {
     let issuer = app.issuer();
-    let refused = |why: String| Error::Auth { url: issuer.to_string(), why };
+    let refused = |reason: String| Error::Auth { url: issuer.to_string(), reason };
     let request = Request::post(issuer.path())
         .header(HOST, issuer.authority())
         .header(USER_AGENT, AGENT)

@@ -73,8 +73,8 @@ impl Proxy {
     /// Connects to a proxy from a Secret. It must be on a host that repositories may be on.
     pub(super) async fn reach_as_repository(&self, session: &Session) -> Result<TcpStream, Error> {
         session.connect(&self.host, self.port).await.map_err(|error| match error {
-            Error::Unreachable { why, .. } => {
-                session.unreachable(format!("proxy {}:{}: {why}", self.host, self.port))
+            Error::Unreachable { reason, .. } => {
+                session.unreachable(format!("proxy {}:{}: {reason}", self.host, self.port))
             }
             refused => refused,
         })
@@ -88,7 +88,8 @@ impl Proxy {
         to: Address<'_>,
     ) -> Result<TcpStream, Error> {
         session.check_host(to.host)?;
-        let failed = |why: String| session.unreachable(format!("proxy {}:{}: {why}", self.host, self.port));
+        let failed =
+            |reason: String| session.unreachable(format!("proxy {}:{}: {reason}", self.host, self.port));
         let target = format!("{}:{}", to.host, to.port);
         let mut request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n");
         if let Some(login) = &self.login {

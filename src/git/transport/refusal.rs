@@ -33,8 +33,8 @@ pub(super) fn redirected(session: &Session, headers: &HeaderMap) -> Result<Strin
     let location = header(headers, LOCATION);
     let address = location.split(['?', '#']).next().unwrap_or_default();
     let Some(repository) = address.strip_suffix(LIST) else {
-        let why = format!("it redirects to {address:?}, which is not the address of a repository");
-        return Err(Error::Auth { url: session.remote.to_string(), why: session.hide(&why) });
+        let reason = format!("it redirects to {address:?}, which is not the address of a repository");
+        return Err(Error::Auth { url: session.remote.to_string(), reason: session.hide(&reason) });
     };
     let scheme = session.remote.url().split("://").next().unwrap_or_default();
     let here = format!("{scheme}://{}", session.remote.authority());
@@ -52,18 +52,18 @@ pub(super) fn redirected(session: &Session, headers: &HeaderMap) -> Result<Strin
 pub(super) async fn refusal(session: &Session, head: &Parts, body: Incoming) -> Error {
     let (status, url) = (head.status, session.remote.to_string());
     let words = words(&head.headers, body).await.map(|words| format!(": {words}")).unwrap_or_default();
-    let why = object::text::plain(&session.hide(&format!("HTTP status {status}{words}")), 300);
+    let reason = object::text::plain(&session.hide(&format!("HTTP status {status}{words}")), 300);
     let seconds = header(&head.headers, RETRY_AFTER).parse().ok().map(Duration::from_secs);
     match status {
-        StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND => Error::Auth { url, why },
-        StatusCode::FORBIDDEN if seconds.is_none() => Error::Auth { url, why },
+        StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND => Error::Auth { url, reason },
+        StatusCode::FORBIDDEN if seconds.is_none() => Error::Auth { url, reason },
         StatusCode::PAYLOAD_TOO_LARGE => Error::RequestTooLarge { url },
         StatusCode::TOO_MANY_REQUESTS => {
-            Error::Busy { url, why, pause: seconds.unwrap_or(PAUSE).min(LONGEST_PAUSE) }
+            Error::Busy { url, reason, pause: seconds.unwrap_or(PAUSE).min(LONGEST_PAUSE) }
         }
         _ => match seconds {
-            Some(pause) => Error::Busy { url, why, pause: pause.min(LONGEST_PAUSE) },
-            None => session.unreachable(why),
+            Some(pause) => Error::Busy { url, reason, pause: pause.min(LONGEST_PAUSE) },
+            None => session.unreachable(reason),
         },
     }
 }

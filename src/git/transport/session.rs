@@ -237,8 +237,8 @@ impl Session {
     }
 
     /// Returns an error for a server that is unreachable or responds incorrectly.
-    pub(super) fn unreachable(&self, why: impl std::fmt::Display) -> Error {
-        Error::unreachable(self.remote.url(), &self.hide(&why.to_string()))
+    pub(super) fn unreachable(&self, reason: impl std::fmt::Display) -> Error {
+        Error::unreachable(self.remote.url(), &self.hide(&reason.to_string()))
     }
 
     /// Waits for one step of a connection, within the limits.
@@ -369,8 +369,8 @@ impl Session {
     }
 
     /// Returns an error for an invalid response.
-    pub(super) fn refuse(&self, why: &str) -> Error {
-        Error::Content(format!("{} sends a pack that is refused: {why}", self.remote))
+    pub(super) fn refuse(&self, reason: &str) -> Error {
+        Error::Content(format!("{} sends a pack that is refused: {reason}", self.remote))
     }
 
     /// Limits the references that libgit2 sees before a push.

@@ -128,12 +128,12 @@ impl GitCommand {
 /// access to the repository in the command, before it sends output.
 fn failed(session: &Session, status: u32, stderr: &str, has_answered: bool) -> Error {
     let words = stderr.trim();
-    let why = if words.is_empty() { "it gives no reason" } else { words };
-    let why = format!("exit status {}: {why}", status.cast_signed());
+    let reason = if words.is_empty() { "it gives no reason" } else { words };
+    let reason = format!("exit status {}: {reason}", status.cast_signed());
     if has_answered || NO_COMMAND.contains(&status) {
-        return session.unreachable(why);
+        return session.unreachable(reason);
     }
-    Error::Auth { url: session.remote.to_string(), why: text::plain(&session.hide(&why), QUOTED) }
+    Error::Auth { url: session.remote.to_string(), reason: text::plain(&session.hide(&reason), QUOTED) }
 }
 
 /// Reads the private key in the Secret. Decrypting it takes time, which does not count towards the connection's
@@ -141,14 +141,14 @@ fn failed(session: &Session, status: u32, stderr: &str, has_answered: bool) -> E
 pub(super) fn private_key(session: &Session) -> Result<PrivateKey, Error> {
     let (key, passphrase) = session.credentials.ssh_key();
     decode_secret_key(key, passphrase).map_err(|error| {
-        let why = match (error, passphrase) {
+        let reason = match (error, passphrase) {
             (KeyError::KeyIsEncrypted, _) => "is locked; add its passphrase as the key password".into(),
             (error, Some(_)) => {
                 format!("cannot be read with the passphrase in the key password: {error}")
             }
             (error, None) => format!("cannot be read: {error}"),
         };
-        Error::Credentials(format!("key ssh-privatekey of the Secret {why}"))
+        Error::Credentials(format!("key ssh-privatekey of the Secret {reason}"))
     })
 }
 
@@ -157,7 +157,9 @@ pub(super) async fn connect(session: &Session, command: &str, key: PrivateKey) -
         return Err(session.unreachable("it is not an ssh address"));
     };
     let failed = |error: SshError| match error {
-        SshError::HostKey(why) => Error::HostKey { url: session.remote.to_string(), why: why.into() },
+        SshError::HostKey(reason) => {
+            Error::HostKey { url: session.remote.to_string(), reason: reason.into() }
+        }
         SshError::Protocol(error) => session.unreachable(error),
     };
     let known_hosts = session.credentials.known_hosts().clone();
@@ -193,7 +195,7 @@ async fn authenticate(
         AuthResult::Success => Ok(()),
         AuthResult::Failure { .. } => Err(Error::Auth {
             url: session.remote.to_string(),
-            why: format!("it does not accept the ssh key for user {user}"),
+            reason: format!("it does not accept the ssh key for user {user}"),
         }),
     }
 }

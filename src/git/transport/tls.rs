@@ -23,8 +23,8 @@ pub(super) async fn connect(
     TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|error| {
         let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
         match tls {
-            Some(rustls::Error::InvalidCertificate(why)) => {
-                Error::HostKey { url: session.remote.to_string(), why: certificate_problem(why) }
+            Some(rustls::Error::InvalidCertificate(error)) => {
+                Error::HostKey { url: session.remote.to_string(), reason: certificate_problem(error) }
             }
             _ => session.unreachable(error),
         }
@@ -32,21 +32,21 @@ pub(super) async fn connect(
 }
 
 /// Returns the problem with a server's certificate, with advice.
-fn certificate_problem(why: &CertificateError) -> String {
-    match why {
+fn certificate_problem(error: &CertificateError) -> String {
+    match error {
         CertificateError::UnknownIssuer => "its certificate was issued by an unknown authority; put the \
             certificate of a private authority into the key ca.crt of the Secret of spec.secretRef, and for \
             reports into that of spec.report.secretRef"
             .to_owned(),
-        _ => format!("its certificate is invalid: {why}"),
+        _ => format!("its certificate is invalid: {error}"),
     }
 }
 
 /// Returns a configuration with the client certificate, and with the authorities in the Secret, or the
 /// machine's if it has none.
 fn config(credentials: &Credentials) -> Result<ClientConfig, Error> {
-    let refuse = |key: &str, why: &dyn std::fmt::Display| {
-        Error::Credentials(format!("key {key} of the Secret cannot be used: {why}"))
+    let refuse = |key: &str, reason: &dyn std::fmt::Display| {
+        Error::Credentials(format!("key {key} of the Secret cannot be used: {reason}"))
     };
     let roots = match credentials.authorities() {
         None => Arc::clone(machine_authorities()),

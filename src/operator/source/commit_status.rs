@@ -81,8 +81,8 @@ impl CommitStatuses {
         let CommitStatus { repo, provider: _, address, url, secret, commit, context, state, description } =
             status;
         if !address.is_empty() {
-            let why = "spec.report.commitStatus.address is not for notes: they are in the repository of spec.url; remove it";
-            return Err(Error::Url(why.into()));
+            let reason = "spec.report.commitStatus.address is not for notes: they are in the repository of spec.url; remove it";
+            return Err(Error::Url(reason.into()));
         }
         let remote = self.mirrors.remote(&url)?;
         let credentials = self.mirrors.secrets.credentials(Some(&secret)).await?;

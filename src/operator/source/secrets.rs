@@ -103,15 +103,16 @@ impl Secrets {
     async fn get(&self, key: &Key) -> Result<Secret, Error> {
         let Key { namespace, name } = key;
         self.get_opt(key).await?.ok_or_else(|| {
-            let why = "it does not exist; create it";
-            Error::Credentials(format!("cannot read the Secret {namespace}/{name}: {why}"))
+            let reason = "it does not exist; create it";
+            Error::Credentials(format!("cannot read the Secret {namespace}/{name}: {reason}"))
         })
     }
 
     async fn get_opt(&self, key: &Key) -> Result<Option<Secret>, Error> {
         let Key { namespace, name } = key;
-        let refuse =
-            |why: String| Error::Credentials(format!("cannot read the Secret {namespace}/{name}: {why}"));
+        let refuse = |reason: String| {
+            Error::Credentials(format!("cannot read the Secret {namespace}/{name}: {reason}"))
+        };
         let secrets: Api<Secret> = Api::namespaced(self.hub.clone(), namespace);
         let secret = timeout(REQUEST_TIMEOUT, secrets.get_opt(name))
             .await

@@ -46,8 +46,8 @@ impl Webhooks {
             let Some(delivery) = delivery else { return };
             let ours = Arc::clone(&ours);
             tokio::spawn(async move {
-                if let Err(why) = ours.handle(&delivery).await {
-                    warn!(repo = ?delivery.repo.to_string(), error = why, "a webhook is ignored");
+                if let Err(reason) = ours.handle(&delivery).await {
+                    warn!(repo = ?delivery.repo.to_string(), error = reason, "a webhook is ignored");
                 }
                 drop(permit);
             });

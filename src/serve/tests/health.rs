@@ -33,8 +33,12 @@ async fn a_process_whose_loop_is_stuck_for_a_minute_is_not_alive() {
     assert_eq!(asked("/livez", running.clone()).await.0, StatusCode::OK);
     // The loop is not polled.
     advance(Duration::from_secs(61)).await;
-    let (status, why) = asked("/livez", running).await;
-    assert_eq!((status, why.contains("for a minute")), (StatusCode::SERVICE_UNAVAILABLE, true), "{why}");
+    let (status, reason) = asked("/livez", running).await;
+    assert_eq!(
+        (status, reason.contains("for a minute")),
+        (StatusCode::SERVICE_UNAVAILABLE, true),
+        "{reason}"
+    );
 
     let (_, joining) = watch::channel(Err("the agent has not joined the hub yet".to_owned()));
     assert_eq!(asked("/livez", joining.clone()).await.0, StatusCode::OK);

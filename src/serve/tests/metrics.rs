@@ -139,7 +139,7 @@ fn a_fleet_that_cannot_be_read_is_told_unless_nothing_reads_it() {
         (ReadErrorReason::Failed, true),
         (ReadErrorReason::NotWatched, false),
     ] {
-        let error = reconcile::ReadError { what: "ManagedCluster".into(), why: "why".into(), reason };
+        let error = reconcile::ReadError { what: "ManagedCluster".into(), cause: "why".into(), reason };
         let mut registry = Registry::with_prefix(PREFIX);
         register_fleet(&mut registry, &Err(error));
         let text = super::text(&registry).unwrap();

@@ -32,7 +32,7 @@ impl<A: AddOn> AddOnDeployment<A> {
                 self.make(&mut unused, config)
             }
         };
-        let parts = made.or_else(|why| self.written_jobs().ok_or(why));
+        let parts = made.or_else(|error| self.written_jobs().ok_or(error));
         let is_accepted = self.cluster.spec.hub_accepts_client;
         let Jobs { writes, wait } = self.live.jobs(parts.as_deref().map_err(String::as_str), is_accepted);
         plan.step(writes.into_iter().map(|work| Action::apply_unchanged(work.wanted, work.live)));

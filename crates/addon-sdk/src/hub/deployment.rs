@@ -62,7 +62,7 @@ impl<A: AddOn> AddOnDeployment<A> {
         new: &mut ManagedClusterAddOn,
         config: &AddOnDeploymentConfigSpec,
     ) -> Result<Vec<AddOnPart>, String> {
-        let manifest_error = |why| format!("failed to get manifest from agent interface: {why}");
+        let manifest_error = |reason| format!("failed to get manifest from agent interface: {reason}");
         let config = config::with_values(config.clone(), &self.live.addon).map_err(manifest_error)?;
         self.register(new, Vec::new(), &config);
         let installation = Installation { addon: new, cluster: &self.cluster, config: config.clone() };

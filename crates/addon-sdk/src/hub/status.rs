@@ -52,9 +52,9 @@ impl<A: AddOn> AddOnDeployment<A> {
         }
         self.live.host.report(conditions, now);
         match made {
-            Err(why) => {
+            Err(message) => {
                 let failed = Observation::new(MANIFEST_APPLIED, False, "ManifestWorkApplyFailed");
-                set_condition(conditions, failed.message(why), now);
+                set_condition(conditions, failed.message(message), now);
             }
             Ok(empty) => {
                 for place in places {
@@ -99,21 +99,22 @@ impl<A: AddOn> AddOnDeployment<A> {
 
     /// Returns the availability of the add-on; `None` if its agent reports it.
     fn availability(&self, works: &[&ManifestWork]) -> Option<Observation> {
-        let unknown = |reason: &str, why: &str| Observation::new(AVAILABLE, Unknown, reason).message(why);
+        let unknown =
+            |reason: &str, message: &str| Observation::new(AVAILABLE, Unknown, reason).message(message);
         let available = match &self.live.host {
-            Host::Invalid(why) => unknown("HostingClusterInvalid", why),
+            Host::Invalid(message) => unknown("HostingClusterInvalid", message),
             Host::Valid(host) if is_unknown(host) => {
-                let why = format!("hosting cluster {} is unreachable", host.name());
-                unknown("HostingClusterUnknown", &why)
+                let message = format!("hosting cluster {} is unreachable", host.name());
+                unknown("HostingClusterUnknown", &message)
             }
             Host::None | Host::Valid(_) => health::availability(A::NAME, works),
         };
         match self.options.health {
             HealthProber::Lease | HealthProber::AgentProbe(_) => None,
             HealthProber::Probe(probe) if available.status == True => {
-                let judged = probe(works).map_err(|why| {
+                let judged = probe(works).map_err(|message| {
                     Observation::new(AVAILABLE, False, "ProbeUnavailable")
-                        .message(format!("Probe addon unavailable with err {why}"))
+                        .message(format!("Probe addon unavailable with err {message}"))
                 });
                 Some(judged.map_or_else(|unavailable| unavailable, |()| available))
             }

@@ -37,12 +37,12 @@ pub enum Unconvertible {
         to: String,
     },
     /// The object does not match its kind.
-    #[error("not a {kind}: {why}")]
+    #[error("not a {kind}: {reason}")]
     Malformed {
         /// Kind of the object.
         kind: String,
         /// The message from serde.
-        why: String,
+        reason: String,
     },
 }
 
@@ -88,7 +88,7 @@ fn through<A: DeserializeOwned, B: From<A> + serde::Serialize>(
     kind: &str,
 ) -> Result<Manifest, Unconvertible> {
     let malformed =
-        |why: serde_json::Error| Unconvertible::Malformed { kind: kind.into(), why: why.to_string() };
+        |error: serde_json::Error| Unconvertible::Malformed { kind: kind.into(), reason: error.to_string() };
     let typed: A = serde_json::from_value(Value::Object(object.clone())).map_err(malformed)?;
     serde_json::to_value(B::from(typed)).and_then(serde_json::from_value).map_err(malformed)
 }

@@ -96,8 +96,8 @@ fn check<K: Crd + DeserializeOwned + std::fmt::Debug>(refused: &mut Vec<String>)
         serde_json::from_str::<K>(&text).map_err(|e| TestCaseError::fail(e.to_string()))?;
         Ok(())
     });
-    if let Err(why) = result {
-        refused.push(format!("{}/{}: {why}", K::plural(&()), K::api_version(&())));
+    if let Err(error) = result {
+        refused.push(format!("{}/{}: {error}", K::plural(&()), K::api_version(&())));
     }
 }
 

@@ -110,9 +110,9 @@ fn available(health: ServerHealth) -> Observation {
     match health {
         ServerHealth::Healthy { version: _ } => Observation::new(AVAILABLE, True, "ManagedClusterAvailable")
             .message("Managed cluster is available"),
-        ServerHealth::Unhealthy(why) => {
+        ServerHealth::Unhealthy(reason) => {
             Observation::new(AVAILABLE, False, "ManagedClusterKubeAPIServerUnavailable")
-                .message(format!("The kube-apiserver is not ok, {why}"))
+                .message(format!("The kube-apiserver is not ok, {reason}"))
         }
     }
 }

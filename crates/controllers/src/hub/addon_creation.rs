@@ -182,8 +182,8 @@ pub(super) fn report_refused(
             progression.conditions.retain(|condition| !is_refusal(condition));
             continue;
         };
-        let (clusters, why) = (counted(1 + own.count(), "cluster"), plain(&first.message, MESSAGE));
-        let told = format!("the add-on cannot be created on {clusters}: {why}");
+        let (clusters, reason) = (counted(1 + own.count(), "cluster"), plain(&first.message, MESSAGE));
+        let told = format!("the add-on cannot be created on {clusters}: {reason}");
         let observed = Observation::new(DEGRADED, True, REFUSED).message(told);
         set_condition(&mut progression.conditions, observed, now);
     }

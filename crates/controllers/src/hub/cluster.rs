@@ -100,11 +100,11 @@ impl Controller for ClusterController {
         let (Some((_, failure)), Some(cluster)) = (failed, view.get::<ManagedCluster>(key)?) else {
             return Ok(None);
         };
-        let why = &failure.message;
+        let reason = &failure.message;
         let observation = if cluster.is_terminating() {
-            Observation::new(DELETING, False, "DeletingError").message(why.clone())
+            Observation::new(DELETING, False, "DeletingError").message(reason.clone())
         } else if cluster.spec.hub_accepts_client && !cluster.holds(HUB_ACCEPTED) {
-            not_accepted(why.clone())
+            not_accepted(reason.clone())
         } else {
             return Ok(None);
         };
@@ -112,7 +112,7 @@ impl Controller for ClusterController {
         set_condition(&mut new.status.get_or_insert_default().conditions, observation, now);
         let Some(mut write) = StatusWrite::between(cluster.as_ref(), &new) else { return Ok(None) };
         if cluster.is_terminating() {
-            let message = format!("cannot delete the resources of the cluster {}: {why}", key.name);
+            let message = format!("cannot delete the resources of the cluster {}: {reason}", key.name);
             let event =
                 Event::new(cluster.as_ref(), EventType::Warning, "ResourceCleanupFail", "CleanUp", message);
             write.events.push(event.of_cluster());
@@ -174,8 +174,8 @@ fn name_reserved(cluster: &str) -> Observation {
     not_accepted(message)
 }
 
-fn not_accepted(why: String) -> Observation {
-    Observation::new(HUB_ACCEPTED, False, ACCEPT_FAILED).message(why)
+fn not_accepted(message: String) -> Observation {
+    Observation::new(HUB_ACCEPTED, False, ACCEPT_FAILED).message(message)
 }
 
 /// Revokes the permissions of a cluster with a reserved name, and restores the shared roles with that name.

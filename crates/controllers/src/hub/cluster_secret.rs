@@ -76,7 +76,7 @@ impl Controller for ClusterSecretController {
             } else if live.as_deref().is_none_or(|live| cluster_of(live).is_some()) {
                 match keep(key, placements, live.as_deref(), view)? {
                     Ok(actions) => plan.step(actions),
-                    Err(why) => plan.events.extend(refused(key, why, view)?),
+                    Err(reason) => plan.events.extend(refused(key, reason, view)?),
                 }
             }
         }
@@ -199,7 +199,7 @@ fn keep(
         Some(account) => match access(key, account, view)? {
             None => return Ok(Ok(Vec::new())),
             Some(Ok(access)) => access,
-            Some(Err(why)) => return Ok(Err(why)),
+            Some(Err(reason)) => return Ok(Err(reason)),
         },
     };
     let Some(namespace) = placements.first().map(|placement| placement.namespace()) else {
@@ -241,10 +241,10 @@ fn update(live: &Secret, wanted: &Secret) -> Option<Action> {
 }
 
 /// Reports that the secret of a cluster is not written.
-fn refused(key: &Key, why: String, view: &impl View) -> Read<Option<Event>> {
+fn refused(key: &Key, reason: String, view: &impl View) -> Read<Option<Event>> {
     let cluster = view.get::<ManagedCluster>(key)?;
     let event = |cluster: Arc<ManagedCluster>| {
-        Event::new(cluster.as_ref(), EventType::Warning, "ClusterSecretRefused", "Publish", why)
+        Event::new(cluster.as_ref(), EventType::Warning, "ClusterSecretRefused", "Publish", reason)
     };
     Ok(cluster.map(event))
 }

@@ -123,8 +123,8 @@ impl Controller for ClusterSetController {
         };
         let mut status = set.status.clone().unwrap_or_default();
         let mut empty = match (&members, count) {
-            (SetMembers::Unknown(_, why), _) => {
-                Observation::new(SET_EMPTY, Unknown, "InvalidClusterSelector").message(why.clone())
+            (SetMembers::Unknown(_, message), _) => {
+                Observation::new(SET_EMPTY, Unknown, "InvalidClusterSelector").message(message.clone())
             }
             (_, 0) => {
                 Observation::new(SET_EMPTY, True, "NoClusterMatched").message("No ManagedCluster selected")

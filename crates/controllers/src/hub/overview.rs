@@ -236,7 +236,7 @@ fn clusters(view: &impl View) -> Read<Clusters> {
         .filter_map(|cluster| Some((cluster.name().to_owned(), unavailable_reason(cluster)?)))
         .collect();
     let refused = unreadable.iter().map(|refused| {
-        (refused.key.name.clone(), plain(&format!("cannot be read: {}", refused.why), MESSAGE))
+        (refused.key.name.clone(), plain(&format!("cannot be read: {}", refused.reason), MESSAGE))
     });
     troubled.extend(refused);
     let names = readable.iter().map(|cluster| cluster.name()).chain(troubled.keys().map(String::as_str));
@@ -420,7 +420,7 @@ fn summary(
         GroupSummary { placement, name, clusters }
     };
     let undecided = |rollout: &PlacementRollout| {
-        rollout.decision.as_ref().err().map(|why| format!("{}: {why}", rollout.placement))
+        rollout.decision.as_ref().err().map(|reason| format!("{}: {reason}", rollout.placement))
     };
     let undecided: Vec<String> = rollouts.iter().filter_map(undecided).collect();
     let paused_by = policies.iter().filter(|policy| policy.spec.paused);
@@ -482,8 +482,8 @@ mod tests {
 
     #[test]
     fn a_rollout_that_is_not_decided_says_why() {
-        let (placement, why) = (Key::namespaced("fleet", "gcp"), "not complete".to_owned());
-        let rollout = PlacementRollout::undecided(placement, Hash::default(), why);
+        let (placement, reason) = (Key::namespaced("fleet", "gcp"), "not complete".to_owned());
+        let rollout = PlacementRollout::undecided(placement, Hash::default(), reason);
         let summary = summary(&Workload::default(), &[], &[rollout], &Removal::default());
         assert_eq!(summary.holds, ["fleet/gcp: not complete"]);
     }

@@ -197,7 +197,7 @@ fn status(
     let held = new.status.get_or_insert_default();
     held.observed_generation = Some(generation);
     let observed = match Hub::wanted_by(manager, view) {
-        Err(why) => vec![applied(Some(why))],
+        Err(error) => vec![applied(Some(error))],
         Ok((settings, wanted)) => {
             let hub = Hub::read(settings, wanted, view)?;
             let wanted = hub.wanted.iter().filter(|one| one.kind() == "Deployment");

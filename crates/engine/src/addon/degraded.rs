@@ -26,15 +26,18 @@ pub(super) const MANIFEST_REJECTED: &str = "AddonManifestAppliedFailed";
 /// `error` is the reason that the add-on has no manifests. The works of an add-on without manifests count as
 /// [`WorksStatus::Done`].
 pub fn condition(host: &Host, error: Option<&str>, works: &WorksStatus) -> Option<Observation> {
-    let degraded = |reason: &str, why: &str| Some(Observation::new(DEGRADED, True, reason).message(why));
-    if let Host::Invalid(why) = host {
-        return degraded("HostingClusterInvalid", why);
+    let degraded =
+        |reason: &str, message: &str| Some(Observation::new(DEGRADED, True, reason).message(message));
+    if let Host::Invalid(message) = host {
+        return degraded("HostingClusterInvalid", message);
     }
     match (error, works) {
-        (Some(why), _) => degraded("ManifestWorkApplyFailed", why),
-        (None, WorksStatus::Refused(why)) => degraded(MANIFEST_REJECTED, why),
-        (None, WorksStatus::Failed(why)) => degraded(WORKLOAD_FAILED, why),
-        (None, WorksStatus::NotReady(why) | WorksStatus::NotHealthy(why)) => degraded(PROBE_UNAVAILABLE, why),
+        (Some(message), _) => degraded("ManifestWorkApplyFailed", message),
+        (None, WorksStatus::Refused(message)) => degraded(MANIFEST_REJECTED, message),
+        (None, WorksStatus::Failed(message)) => degraded(WORKLOAD_FAILED, message),
+        (None, WorksStatus::NotReady(message) | WorksStatus::NotHealthy(message)) => {
+            degraded(PROBE_UNAVAILABLE, message)
+        }
         (None, WorksStatus::NoWorks) => degraded("WorkNotFound", "no addon works"),
         (None, WorksStatus::Unreported(_)) => None,
         (None, WorksStatus::OtherConfig | WorksStatus::Done) => {
@@ -50,15 +53,15 @@ pub fn is_by_works(reason: &str) -> bool {
 
 /// Returns the conditions of an add-on if the API server refuses a work or a permission of its agent. Whoever
 /// deploys the add-on can grant only permissions that they have. `None` for other objects.
-pub fn refused_write(addon: &Key, target: &ObjectRef, why: &str) -> Option<[Observation; 2]> {
+pub fn refused_write(addon: &Key, target: &ObjectRef, reason: &str) -> Option<[Observation; 2]> {
     let failed = match target.gvk.kind.as_str() {
         "Role" | "RoleBinding" => Observation::new(REGISTRATION_APPLIED, False, "SetPermissionFailed")
-            .message(format!("Failed to set permission for hub agent: {why}")),
+            .message(format!("Failed to set permission for hub agent: {reason}")),
         "ManifestWork" => {
             let is_here = target.key.namespace == addon.namespace;
             let type_ = if is_here { MANIFEST_APPLIED } else { HOSTING_MANIFEST_APPLIED };
             Observation::new(type_, False, "ManifestWorkApplyFailed")
-                .message(format!("failed to apply manifestWork: {why}"))
+                .message(format!("failed to apply manifestWork: {reason}"))
         }
         _ => return None,
     };

@@ -7,12 +7,12 @@ use super::template::TemplateError;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddOnError {
     /// The content of a snapshot has the wrong type.
-    #[error("cannot read the snapshot {name}: {why}")]
+    #[error("cannot read the snapshot {name}: {reason}")]
     Snapshot {
         /// The name of the snapshot.
         name: String,
         /// The message from serde.
-        why: String,
+        reason: String,
     },
     /// The template uses an undefined variable.
     #[error("manifest {index} of the template: undefined variable {{{{{name}}}}}")]

@@ -45,8 +45,8 @@ pub fn works_status(works: &[&ManifestWork], configs: &[Config], needs_health: b
     if let Some(rejection) = works.iter().find_map(|work| rejection(work)) {
         return WorksStatus::Refused(rejection);
     }
-    if let Some(why) = works.iter().find_map(|work| not_ready(work)) {
-        return why;
+    if let Some(reason) = works.iter().find_map(|work| not_ready(work)) {
+        return reason;
     }
     if !needs_health {
         return WorksStatus::Done;
@@ -54,8 +54,8 @@ pub fn works_status(works: &[&ManifestWork], configs: &[Config], needs_health: b
     let (address, workloads) = (address(configs), workloads(works).collect::<Vec<_>>());
     if let Some(silent) = workloads.iter().find(|workload| !workload.is_about(&address)) {
         let ProbedWorkload { resource, name, .. } = silent;
-        let why = format!("{resource} {name} has not reported on this configuration");
-        return WorksStatus::Unreported(why);
+        let reason = format!("{resource} {name} has not reported on this configuration");
+        return WorksStatus::Unreported(reason);
     }
     let unhealthy = workloads.iter().find_map(unhealthy);
     unhealthy.or_else(|| rules::unfinished(works)).unwrap_or(WorksStatus::Done)
@@ -73,14 +73,14 @@ fn not_ready(work: &ManifestWork) -> Option<WorksStatus> {
     for type_ in [work_conditions::APPLIED, work_conditions::AVAILABLE] {
         match current(work, type_) {
             None => {
-                let why = format!("the agent has not reported {type_} for manifestWork {name}");
-                return Some(WorksStatus::Unreported(why));
+                let reason = format!("the agent has not reported {type_} for manifestWork {name}");
+                return Some(WorksStatus::Unreported(reason));
             }
             Some(condition) if !condition.is_true() => {
                 let (object, condition) = culprit(work, type_, |condition| !condition.is_true())
                     .unwrap_or_else(|| (format!("manifestWork {name}"), condition));
-                let why = format!("{object} is not {type_}: {}", condition.message);
-                return Some(WorksStatus::NotReady(why));
+                let reason = format!("{object} is not {type_}: {}", condition.message);
+                return Some(WorksStatus::NotReady(reason));
             }
             Some(_) => {}
         }
@@ -205,14 +205,14 @@ fn unhealthy(workload: &ProbedWorkload<'_>) -> Option<WorksStatus> {
     let cause = workload.cause().filter(|_| is_observed);
     match (ObjectHealth::of(&workload.object()), cause) {
         (ObjectHealth::Current, _) => None,
-        (ObjectHealth::InProgress(why), None) => {
-            Some(WorksStatus::NotHealthy(format!("{resource} {name}: {why}")))
+        (ObjectHealth::InProgress(reason), None) => {
+            Some(WorksStatus::NotHealthy(format!("{resource} {name}: {reason}")))
         }
-        (ObjectHealth::InProgress(why), Some(cause)) => {
-            Some(WorksStatus::NotHealthy(format!("{resource} {name}: {why}: {cause}")))
+        (ObjectHealth::InProgress(reason), Some(cause)) => {
+            Some(WorksStatus::NotHealthy(format!("{resource} {name}: {reason}: {cause}")))
         }
-        (ObjectHealth::Failed(why), cause) => {
-            Some(WorksStatus::Failed(format!("{resource} {name}: {}", cause.unwrap_or(why))))
+        (ObjectHealth::Failed(reason), cause) => {
+            Some(WorksStatus::Failed(format!("{resource} {name}: {}", cause.unwrap_or(reason))))
         }
     }
 }

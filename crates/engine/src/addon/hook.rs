@@ -78,11 +78,11 @@ pub struct HookWait {
 }
 
 impl HookWait {
-    /// Returns the wait for the jobs in one part of an add-on. `why` is the reason for the wait.
-    pub(super) fn new(addon: &Key, place: Place, why: &str) -> Self {
+    /// Returns the wait for the jobs in one part of an add-on. `reason` is the reason for the wait.
+    pub(super) fn new(addon: &Key, place: Place, reason: &str) -> Self {
         let (work, finalizer) = (place.hook_name(addon), place.hook_finalizer());
         let message = format!(
-            "hook manifestWork {work} is not completed: {why}. To delete the add-on without it, remove the finalizer {finalizer}."
+            "hook manifestWork {work} is not completed: {reason}. To delete the add-on without it, remove the finalizer {finalizer}."
         );
         Self { message, has_failed: false, is_unwritten: false }
     }
@@ -151,7 +151,7 @@ struct OpenJob {
 impl Display for OpenJob {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         match &self.failure {
-            Some(why) => write!(f, "{} failed: {why}", self.name),
+            Some(reason) => write!(f, "{} failed: {reason}", self.name),
             None => write!(f, "{} has not completed", self.name),
         }
     }

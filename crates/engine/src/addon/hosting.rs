@@ -118,7 +118,7 @@ pub enum Host {
 impl Host {
     /// Validates the cluster that an add-on names; `cluster` is `None` if it does not exist on the hub.
     pub fn judge(name: &str, cluster: Option<Arc<ManagedCluster>>) -> Self {
-        let invalid = |why: &str| Self::Invalid(format!("hosting cluster {name} {why}"));
+        let invalid = |reason: &str| Self::Invalid(format!("hosting cluster {name} {reason}"));
         match cluster {
             None => invalid("is not a managed cluster of the hub"),
             Some(cluster) if cluster.is_terminating() => invalid("is being deleted"),
@@ -145,8 +145,8 @@ impl Host {
             }
             Self::Valid(cluster) => Observation::new(HOSTING_CLUSTER_VALIDITY, True, "HostingClusterValid")
                 .message(format!("hosting cluster {} is a managed cluster of the hub", cluster.name())),
-            Self::Invalid(why) => {
-                Observation::new(HOSTING_CLUSTER_VALIDITY, False, "HostingClusterInvalid").message(why)
+            Self::Invalid(message) => {
+                Observation::new(HOSTING_CLUSTER_VALIDITY, False, "HostingClusterInvalid").message(message)
             }
         };
         set_condition(conditions, observation, now);

@@ -115,7 +115,7 @@ impl LiveAddOn {
         configs: &[Config],
         author: &ManifestWorkSpec,
     ) -> Result<Vec<AddOnPart>, String> {
-        let failed = |why: AddOnError| format!("failed to build manifestwork: {why}");
+        let failed = |error: AddOnError| format!("failed to build manifestwork: {error}");
         let Divided { managed, hosting } = divide(manifests, self.host != Host::None).map_err(failed)?;
         let own = Target::managed(&self.addon, configs);
         let host = self.host.name().map(|cluster| Target { place: Place::Hosting, cluster, ..own });
@@ -123,7 +123,7 @@ impl LiveAddOn {
         let part = |(target, manifests): (Target<'_>, Vec<Object>)| {
             let (place, hook) = (target.place, hook::build(&target, &manifests, author));
             let works = works::build(&target, manifests, &self.works_at(place), author);
-            Ok(AddOnPart { place, works: works.map_err(|why| failed(why.into()))?, hook })
+            Ok(AddOnPart { place, works: works.map_err(|error| failed(error.into()))?, hook })
         };
         parts.map(part).collect()
     }
@@ -203,8 +203,8 @@ impl LiveAddOn {
     pub fn jobs<'a>(&'a self, parts: Result<&'a [AddOnPart], &str>, is_accepted: bool) -> Jobs<'a> {
         let parts = match parts {
             Ok(parts) => parts,
-            Err(why) if is_accepted => {
-                let wait = HookWait::new(&Key::of(&*self.addon), Place::Managed, why);
+            Err(error) if is_accepted => {
+                let wait = HookWait::new(&Key::of(&*self.addon), Place::Managed, error);
                 return Jobs { writes: Vec::new(), wait: Some(wait) };
             }
             Err(_) => &[],

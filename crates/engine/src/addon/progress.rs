@@ -115,17 +115,17 @@ pub enum Assigned {
 pub fn assign(
     addon: &mut ManagedClusterAddOn,
     configs: &[Config],
-    why: Assigned,
+    assignment: Assigned,
     generation: impl Fn(&Config) -> i64,
     now: Timestamp,
 ) {
-    let good = match why {
+    let good = match assignment {
         Assigned::InTurn => good_before(addon, configs),
         Assigned::Return => Some(configs.to_vec()),
     };
     let status = addon.status.get_or_insert_default();
     status.config_references = config_refs::references(configs, &status.config_references, generation);
-    if why == Assigned::Return {
+    if assignment == Assigned::Return {
         // The configurations count as successful again only once their works report it.
         status.config_references.iter_mut().for_each(|reference| reference.last_applied_config = None);
     }

@@ -36,14 +36,14 @@ fn unfinished_of(work: &ManifestWork, works: &[&ManifestWork]) -> Option<WorksSt
             // An agent that predates condition rules never reports.
             None if reported.is_none() && about.all(|rule| is_ours(rule)) => None,
             None => {
-                let why = format!("the agent has not reported {type_} for manifestWork {name}");
-                Some(WorksStatus::Unreported(why))
+                let reason = format!("the agent has not reported {type_} for manifestWork {name}");
+                Some(WorksStatus::Unreported(reason))
             }
             Some(condition) if condition.is_false() => None,
             Some(condition) => {
-                let why = format!("manifestWork {name} is {type_}: {}", cause(work, condition));
+                let reason = format!("manifestWork {name} is {type_}: {}", cause(work, condition));
                 let has_failed = type_ == DEGRADED && condition.is_true();
-                Some(if has_failed { WorksStatus::Failed(why) } else { WorksStatus::NotHealthy(why) })
+                Some(if has_failed { WorksStatus::Failed(reason) } else { WorksStatus::NotHealthy(reason) })
             }
         }
     })
@@ -62,8 +62,8 @@ mod tests {
 
     fn words(works: &[&ManifestWork]) -> Option<String> {
         unfinished(works).map(|status| match status {
-            WorksStatus::Unreported(why) | WorksStatus::NotHealthy(why) => why,
-            WorksStatus::Failed(why) => format!("failed: {why}"),
+            WorksStatus::Unreported(reason) | WorksStatus::NotHealthy(reason) => reason,
+            WorksStatus::Failed(reason) => format!("failed: {reason}"),
             other => format!("{other:?}"),
         })
     }

@@ -40,5 +40,5 @@ pub fn spec<T: serde::de::DeserializeOwned>(snapshot: &ControllerRevision) -> Re
     let name = snapshot.metadata.name.as_deref().unwrap_or_default();
     let spec = snapshot.data.0.get("spec").cloned().unwrap_or_default();
     serde_json::from_value(spec)
-        .map_err(|error| AddOnError::Snapshot { name: name.to_owned(), why: error.to_string() })
+        .map_err(|error| AddOnError::Snapshot { name: name.to_owned(), reason: error.to_string() })
 }

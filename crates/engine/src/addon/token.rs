@@ -87,8 +87,8 @@ pub fn ready(addon: &Key, uid: &str) -> Observation {
 }
 
 /// Returns the condition for a failure to write the objects.
-pub fn failed(why: &str) -> Observation {
-    let message = format!("Failed to apply token infrastructure: {why}");
+pub fn failed(reason: &str) -> Observation {
+    let message = format!("Failed to apply token infrastructure: {reason}");
     Observation::new(TOKEN_INFRASTRUCTURE_READY, False, "TokenInfrastructureApplyFailed").message(message)
 }
 

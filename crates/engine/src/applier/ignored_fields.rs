@@ -30,7 +30,7 @@ pub(crate) fn keep_live_values(
     let mut left: usize = live.0.values().map(size).sum();
     let mut values = Vec::new();
     for path in from_the_end(paths) {
-        let live = live_value(&manifest.0, &live.0, path, steps).map_err(|why| why.to_string())?;
+        let live = live_value(&manifest.0, &live.0, path, steps).map_err(|error| error.to_string())?;
         let copied = live.map_or(0, size);
         left =
             left.checked_sub(copied).ok_or("their live values together are larger than the live object")?;

@@ -154,8 +154,8 @@ impl ClusterManagerSettings {
         Ok(settings)
     }
 
-    fn ignore(&mut self, field: &str, why: &str) {
-        self.ignored.push(format!("{field}: {why}"));
+    fn ignore(&mut self, field: &str, reason: &str) {
+        self.ignored.push(format!("{field}: {reason}"));
     }
 
     fn read_registration(
@@ -189,8 +189,8 @@ impl ClusterManagerSettings {
         if enables(AUTO_APPROVAL) {
             self.auto_approved = users;
         } else if !users.is_empty() {
-            let why = format!("enable the feature gate {AUTO_APPROVAL}");
-            self.ignore("registrationConfiguration.autoApproveUsers", &why);
+            let reason = format!("enable the feature gate {AUTO_APPROVAL}");
+            self.ignore("registrationConfiguration.autoApproveUsers", &reason);
         }
         Ok(())
     }

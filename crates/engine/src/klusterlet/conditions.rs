@@ -187,10 +187,10 @@ fn hub_connection(secrets: &Secrets<'_>, registration: Option<&Object>) -> Obser
         return Observation::new(TYPE, True, "HubKubeConfigError")
             .message("the agent has an identity, but none of its pods is ready");
     };
-    let (bootstrap, why) = secrets
+    let (bootstrap, detail) = secrets
         .bootstrap_fault()
         .unwrap_or_else(|| ("BootstrapSecretFunctional", "the bootstrap secret exists".to_owned()));
-    Observation::new(TYPE, True, &format!("{bootstrap},{reason}")).message(format!("{why}; {message}"))
+    Observation::new(TYPE, True, &format!("{bootstrap},{reason}")).message(format!("{detail}; {message}"))
 }
 
 /// Returns the generations of the Deployments.

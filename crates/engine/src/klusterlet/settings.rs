@@ -149,8 +149,8 @@ impl KlusterletSettings {
         Ok(settings)
     }
 
-    fn ignore(&mut self, field: &str, why: &str) {
-        self.ignored.push(format!("{field}: {why}"));
+    fn ignore(&mut self, field: &str, reason: &str) {
+        self.ignored.push(format!("{field}: {reason}"));
     }
 
     fn read_addresses(&mut self, servers: Vec<ServerUrl>) {
@@ -203,8 +203,8 @@ impl KlusterletSettings {
             self.registration.push(format!("--cluster-annotations={}", pairs.join(",")));
         }
         for (key, _) in dropped {
-            let why = format!("its key does not begin with {AGENT_ANNOTATION_PREFIX}");
-            self.ignore(&format!("registrationConfiguration.clusterAnnotations[{key}]"), &why);
+            let reason = format!("its key does not begin with {AGENT_ANNOTATION_PREFIX}");
+            self.ignore(&format!("registrationConfiguration.clusterAnnotations[{key}]"), &reason);
         }
         self.cluster_labels = cluster_labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         self.ignore_rates("registrationConfiguration.kubeAPI", kube_api_qps, kube_api_burst);
@@ -248,8 +248,8 @@ impl KlusterletSettings {
             BootstrapKubeConfigsType::None | BootstrapKubeConfigsType::Other(_) => return,
         };
         if !has_several_hubs {
-            let why = "enable the feature gate MultipleHubs";
-            self.ignore("registrationConfiguration.bootstrapKubeConfigs", why);
+            let reason = "enable the feature gate MultipleHubs";
+            self.ignore("registrationConfiguration.bootstrapKubeConfigs", reason);
             return;
         }
         let LocalSecretsConfig { kube_config_secrets, hub_connection_timeout_seconds, unknown: _ } =

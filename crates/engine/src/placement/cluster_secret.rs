@@ -37,8 +37,8 @@ impl ClusterAccess {
     /// # Errors
     /// Fails if a cluster may not choose the address, or if the Secret has no token of such an account.
     pub fn with_token(server: &str, authority: Option<&str>, account: &Secret) -> Result<Self, String> {
-        if let Some(why) = refusal(server) {
-            return Err(format!("the address {server:?} of the cluster {why}"));
+        if let Some(reason) = refusal(server) {
+            return Err(format!("the address {server:?} of the cluster {reason}"));
         }
         if account.label(MANAGED_SERVICE_ACCOUNT_LABEL) != Some("true") {
             return Err(format!(
@@ -181,12 +181,12 @@ mod tests {
     #[test]
     fn a_token_of_anything_but_a_managed_service_account_is_refused() {
         let server = "https://c1.example.com";
-        let why = |account: &Secret| ClusterAccess::with_token(server, None, account).unwrap_err();
+        let reason = |account: &Secret| ClusterAccess::with_token(server, None, account).unwrap_err();
         assert_eq!(
-            why(&account("", &[("token", "t")])),
+            reason(&account("", &[("token", "t")])),
             "the Secret c1/argocd does not belong to a ManagedServiceAccount"
         );
-        assert_eq!(why(&account("true", &[("token", "")])), "the Secret c1/argocd has no token");
+        assert_eq!(reason(&account("true", &[("token", "")])), "the Secret c1/argocd has no token");
     }
 
     #[test]

@@ -334,12 +334,12 @@ fn reason(
         FilterResult::Gone => (SchedulingState::Gone, "the cluster is being deleted".into()),
         FilterResult::Outside => {
             let names: Vec<&str> = cycle.sets.iter().map(SetMembers::name).collect();
-            let why = if names.is_empty() {
+            let reason = if names.is_empty() {
                 "no cluster set can be used".into()
             } else {
                 format!("it is in none of the cluster sets [{}]", names.join(","))
             };
-            (SchedulingState::Outside, why)
+            (SchedulingState::Outside, reason)
         }
         FilterResult::Unmatched => {
             let attributes = fleet.attributes(id).cloned().unwrap_or_default();

@@ -115,9 +115,9 @@ fn satisfied(cycle: &Cycle<'_>, input: &ScheduleInput<'_>, selection: &CycleSele
         return unsatisfied("NoIntersection", message);
     }
     for set in cycle.sets {
-        if let SetMembers::Unknown(set, why) = set {
+        if let SetMembers::Unknown(set, reason) = set {
             let message =
-                format!("ManagedClusterSet {set}: {why}; clusters it may hold keep their decisions");
+                format!("ManagedClusterSet {set}: {reason}; clusters it may hold keep their decisions");
             return unsatisfied("NotAllDecisionsScheduled", message);
         }
     }

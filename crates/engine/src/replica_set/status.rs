@@ -60,10 +60,10 @@ impl<'a> ReportedErrors<'a> {
 
     /// Returns a description of the errors; `None` if there are none.
     pub fn words(&self) -> Option<String> {
-        let (cluster, why) = self.first?;
+        let (cluster, reason) = self.first?;
         let [one, several] = REPORTS;
         let reports = if self.clusters == 1 { one } else { several };
-        Some(format!("{}{reports}{cluster}: {}", self.clusters, clip(why, ERROR)))
+        Some(format!("{}{reports}{cluster}: {}", self.clusters, clip(reason, ERROR)))
     }
 
     /// Returns the number of clusters with an error from a message that contains [`Self::words`].
@@ -268,8 +268,8 @@ fn is_complete(placement: &PlacementProgress<'_>) -> bool {
 fn explanation(placement: &PlacementProgress<'_>) -> String {
     let name = placement.name;
     let Some(decision) = placement.decision.filter(|_| placement.exists && placement.settled) else {
-        let why = if placement.exists { UNDECIDED } else { "it does not exist" };
-        return format!("placement {name}: {why}");
+        let reason = if placement.exists { UNDECIDED } else { "it does not exist" };
+        return format!("placement {name}: {reason}");
     };
     let breach = decision.breach.as_ref().map(|breach| format!("{breach}; the rest waits"));
     let hold = decision.hold.as_ref().map(ToString::to_string);
@@ -280,10 +280,10 @@ fn explanation(placement: &PlacementProgress<'_>) -> String {
         let [some, of] = [decision.kept.len(), decision.kept.len() + decision.counts.total];
         format!("{some} of {of} works are kept on clusters that are no longer selected")
     });
-    let why = breach.or(hold).into_iter().chain(kept).chain(approvals).chain(placement.errors.words());
-    let why: Vec<String> = why.collect();
+    let reason = breach.or(hold).into_iter().chain(kept).chain(approvals).chain(placement.errors.words());
+    let reason: Vec<String> = reason.collect();
     let Counts { done, skipped, failed, timed_out, total, .. } = decision.counts;
-    match why.as_slice() {
+    match reason.as_slice() {
         [] => {
             let failed = match failed + timed_out {
                 0 => String::new(),
@@ -291,7 +291,7 @@ fn explanation(placement: &PlacementProgress<'_>) -> String {
             };
             format!("placement {name}: {} of {} done{failed}", done + skipped, counted(total, "cluster"))
         }
-        why => format!("placement {name}: {}", why.join("; ")),
+        reason => format!("placement {name}: {}", reason.join("; ")),
     }
 }
 

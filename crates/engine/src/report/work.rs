@@ -112,10 +112,10 @@ mod tests {
             let meta = json!({"ordinal": 0, "kind": "ConfigMap", "namespace": "n", "name": name});
             json!({"resourceMeta": meta, "conditions": conditions})
         };
-        let of = |why: &str| {
+        let of = |reason: &str| {
             let mut work = work("c1", "settings", &[("Applied", "False", 2)]);
             let manifests = json!({"manifests": [
-                manifest("good", condition("True", "applied")), manifest("bad", condition("False", why))]});
+                manifest("good", condition("True", "applied")), manifest("bad", condition("False", reason))]});
             work.status.as_mut().unwrap().resource_status = serde_json::from_value(manifests).unwrap();
             works([&work])[0].clusters[0].message.clone()
         };

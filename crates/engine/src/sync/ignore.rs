@@ -59,7 +59,7 @@ impl FieldPath {
         let annotations = object.annotations();
         let texts = annotations.get(IGNORE_FIELDS_ANNOTATION).copied().unwrap_or_default().split_whitespace();
         let named =
-            |why| format!("the annotation {IGNORE_FIELDS_ANNOTATION} of {}: {why}", object.reference());
+            |reason| format!("the annotation {IGNORE_FIELDS_ANNOTATION} of {}: {reason}", object.reference());
         texts.map(Self::parse).collect::<Result<_, _>>().map_err(named)
     }
 }
@@ -85,7 +85,7 @@ impl IgnoreRule {
     pub fn read(rule: &IgnoredFields) -> Result<Self, String> {
         let IgnoredFields { paths, group, kind, namespace, name, unknown: _ } = rule;
         let paths = paths.iter().map(|path| FieldPath::parse(path)).collect::<Result<_, _>>();
-        let paths = paths.map_err(|why| format!("spec.ignore: {why}"))?;
+        let paths = paths.map_err(|error| format!("spec.ignore: {error}"))?;
         let (group, kind) = (group.clone(), kind.clone());
         Ok(Self { paths, group, kind, namespace: namespace.clone(), name: name.clone() })
     }

@@ -32,8 +32,8 @@ pub(super) enum Ownership {
 
 /// Determines the ownership of the live object with the name of a desired one.
 pub(super) fn ownership(input: &SyncInput<'_>, desired: &DesiredObject, live: Option<&Object>) -> Ownership {
-    let refuse = |reason, why: String| {
-        let message = format!("{} {why}", desired.reference);
+    let refuse = |reason, detail: String| {
+        let message = format!("{} {detail}", desired.reference);
         Ownership::Refused { reason, message }
     };
     let app = live.and_then(argo::application);
@@ -49,9 +49,9 @@ pub(super) fn ownership(input: &SyncInput<'_>, desired: &DesiredObject, live: Op
         |claimant: &&Claimant| live.map_or(!claimant.is_forbidden, |live| is_marked(live, &claimant.repo));
     let claimants = input.claimed.get(&ObjectId::of(&desired.reference));
     if let Some(other) = claimants.into_iter().flatten().find(owns) {
-        let why =
+        let detail =
             format!("belongs to the ConfigRepo {}; remove it from one of the two repositories", other.repo);
-        return refuse(OWNED_BY_CONFIG_REPO, why);
+        return refuse(OWNED_BY_CONFIG_REPO, detail);
     }
     let available = |force, tracking| Ownership::Available { force, tracking };
     let Some(live) = live else { return available(false, None) };
@@ -85,10 +85,10 @@ pub(super) fn ownership(input: &SyncInput<'_>, desired: &DesiredObject, live: Op
                 Some(Some(field)) => field,
                 None => &path,
             };
-            let why = format!(
+            let detail = format!(
                 "exists already and differs at {path}; make them equal, or set spec.takeover: Always"
             );
-            refuse("TakeoverRefused", why)
+            refuse("TakeoverRefused", detail)
         }
         Takeover::Never => refuse(
             "TakeoverRefused",

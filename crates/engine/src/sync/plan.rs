@@ -78,7 +78,7 @@ pub fn plan<'a, E: Display>(
             }
             ObjectDecision::NamespaceMissing => plan.pending_namespace.push(object.reference.clone()),
             ObjectDecision::Terminating(terminating) => plan.terminating.push(terminating),
-            ObjectDecision::Unread(why) => plan.unread.push(why),
+            ObjectDecision::Unread(message) => plan.unread.push(message),
             ObjectDecision::Refuse(problem) => {
                 if problem.reason == OWNED_BY_CONFIG_REPO {
                     let version = object.reference.gvk.version.clone();

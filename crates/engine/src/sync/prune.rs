@@ -122,11 +122,11 @@ fn judge(input: &SyncInput<'_>, deletions: &Deletions<'_>) -> Result<Allowed, De
     }
     let unlimited = || Ok(Allowed::WithinBudget(BTreeSet::new()));
     let mut allowed = budget.map_or_else(unlimited, |budget| budget::spend(budget, deletions, approved));
-    if let Some(why) = input.unjudged {
+    if let Some(reason) = input.unjudged {
         let none = Deletions { recent: &Recent::new(), desired: &BTreeSet::new(), ..*deletions };
         let other = allowed.as_ref().err().map(|hold| format!("; {}", hold.why)).unwrap_or_default();
         let held = budget::spend(Budget::NONE, &none, approved);
-        allowed = held.map_err(|hold| DeletionHold { why: format!("{why}{other}"), ..hold });
+        allowed = held.map_err(|hold| DeletionHold { why: format!("{reason}{other}"), ..hold });
     }
     allowed
 }

@@ -77,7 +77,7 @@ pub fn pod_trouble(work: &ManifestWork) -> Option<String> {
 pub fn trouble(work: &ManifestWork) -> Option<String> {
     let degraded = current(work, DEGRADED).filter(|degraded| degraded.is_true());
     let failed = || Some(plain(&cause(work, degraded?), TROUBLE));
-    rejection(work).map(|why| plain(&why, TROUBLE)).or_else(failed).or_else(|| pod_trouble(work))
+    rejection(work).map(|reason| plain(&reason, TROUBLE)).or_else(failed).or_else(|| pod_trouble(work))
 }
 
 /// Returns any error of a work's current generation, including errors that may be temporary.

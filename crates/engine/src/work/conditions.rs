@@ -66,7 +66,7 @@ pub(super) fn evaluate(rule: &ConditionRule, live: &Object) -> Option<Observatio
 fn words_of(live: &Object) -> String {
     match ObjectHealth::of(live) {
         ObjectHealth::Current => String::new(),
-        ObjectHealth::InProgress(why) | ObjectHealth::Failed(why) => why,
+        ObjectHealth::InProgress(reason) | ObjectHealth::Failed(reason) => reason,
     }
 }
 

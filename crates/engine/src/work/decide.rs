@@ -46,8 +46,8 @@ pub fn decide(
     owner: &OwnerReference,
     was_applied: bool,
 ) -> ApplyDecision {
-    if let Some(why) = refusal(wanted) {
-        return ApplyDecision::Refuse(why);
+    if let Some(reason) = refusal(wanted) {
+        return ApplyDecision::Refuse(reason);
     }
     let UpdateStrategy { r#type, server_side_apply, unknown: _ } = &wanted.strategy;
     let none = ServerSideApplyConfig {
@@ -88,8 +88,8 @@ pub fn decide(
     let ServerSideApplyConfig { force: _, field_manager, ignore_fields, unknown: _ } = config;
     let ignored = IgnoredFields::read(ignore_fields, &object, wanted.steps);
     let kept = ignored.and_then(|ignored| ignore::keep_live_values(&mut object, live, ignored, was_applied));
-    if let Err(why) = kept {
-        return ApplyDecision::Refuse(ApplyRefusal::IgnoredFields(why));
+    if let Err(reason) = kept {
+        return ApplyDecision::Refuse(ApplyRefusal::IgnoredFields(reason));
     }
     if was_applied && live.is_some_and(|live| is_as_applied(live, &object, field_manager)) {
         return ApplyDecision::Leave;

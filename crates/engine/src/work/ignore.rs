@@ -58,7 +58,7 @@ fn paths(rule: &IgnoreField, manifest: &Value, steps: &mut StepsLeft) -> Result<
     let IgnoreField { condition: _, json_paths, json_pointers, jq_path_expressions, unknown: _ } = rule;
     let mut paths = Vec::new();
     for pointer in json_pointers {
-        steps.take_text(pointer.len()).map_err(|why| format!("the pointer {pointer:?}: {why}"))?;
+        steps.take_text(pointer.len()).map_err(|reason| format!("the pointer {pointer:?}: {reason}"))?;
         paths.push(of_pointer(pointer)?);
     }
     for path in json_paths {

@@ -109,8 +109,8 @@ pub fn own(live: &Object) -> Option<PodTrouble> {
 
 /// Returns the reason that a controller cannot create pods. The name of the pod differs in each attempt.
 fn cannot_create(reason: &str, message: &str) -> PodTrouble {
-    let why = message.split_once(" is forbidden: ").map_or(message, |(_, why)| why);
-    PodTrouble::new(reason, format!("cannot create pods: {why}"), "")
+    let detail = message.split_once(" is forbidden: ").map_or(message, |(_, detail)| detail);
+    PodTrouble::new(reason, format!("cannot create pods: {detail}"), "")
 }
 
 /// Returns the information from the pods of a workload. Ignores pods of other owners, regardless of their

@@ -204,8 +204,8 @@ fn available(wanted: &Wanted, live: &Live<'_>) -> Option<Observation> {
         Live::Read(None) => {
             Observation::new(AVAILABLE, False, "ResourceNotAvailable").message("Resource is not available")
         }
-        Live::Refused(why) => {
-            unknown("FetchingResourceFailed").message(format!("Failed to fetch resource: {why}"))
+        Live::Refused(message) => {
+            unknown("FetchingResourceFailed").message(format!("Failed to fetch resource: {message}"))
         }
         Live::Unread => return None,
     })

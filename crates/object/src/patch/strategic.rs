@@ -40,12 +40,12 @@ pub enum StrategicError {
         key: String,
     },
     /// The value of a directive, or the items of a list, have the wrong shape.
-    #[error("{field}: {why}")]
+    #[error("{field}: {reason}")]
     WrongShape {
         /// The place, as a dotted path.
         field: String,
         /// The expected value.
-        why: &'static str,
+        reason: &'static str,
     },
 }
 
@@ -291,12 +291,12 @@ impl Merge {
         names.collect::<Vec<_>>().join(".").replace(".[", "[")
     }
 
-    fn here(&self, why: &'static str) -> StrategicError {
-        StrategicError::WrongShape { field: self.path.join(".").replace(".[", "["), why }
+    fn here(&self, reason: &'static str) -> StrategicError {
+        StrategicError::WrongShape { field: self.path.join(".").replace(".[", "["), reason }
     }
 
-    fn shape(&self, field: &str, why: &'static str) -> StrategicError {
-        StrategicError::WrongShape { field: self.place(field), why }
+    fn shape(&self, field: &str, reason: &'static str) -> StrategicError {
+        StrategicError::WrongShape { field: self.place(field), reason }
     }
 
     fn no_key(&self, key: &str) -> StrategicError {

@@ -91,8 +91,8 @@ impl Requirement {
     /// # Errors
     /// Returns the message of the API machinery.
     pub fn new(key: &str, operator: Operator, mut values: Vec<String>) -> Result<Self, InvalidSelector> {
-        if let Some(why) = qualified_name_fault(key) {
-            return Err(InvalidSelector(format!("key: Invalid value: {key:?}: {why}")));
+        if let Some(reason) = qualified_name_fault(key) {
+            return Err(InvalidSelector(format!("key: Invalid value: {key:?}: {reason}")));
         }
         match (operator, values.is_empty()) {
             (Operator::In | Operator::NotIn, true) => {
@@ -102,14 +102,14 @@ impl Requirement {
                 ));
             }
             (Operator::Exists | Operator::DoesNotExist, false) => {
-                let why = "values set must be empty for exists and does not exist";
-                return Err(InvalidSelector(format!("values: Invalid value: {values:?}: {why}")));
+                let reason = "values set must be empty for exists and does not exist";
+                return Err(InvalidSelector(format!("values: Invalid value: {values:?}: {reason}")));
             }
             (Operator::GreaterThan | Operator::LessThan, _) => {
                 if let Some(value) = values.iter().find(|value| value.parse::<i64>().is_err()) {
-                    let why = "for 'Gt', 'Lt' operators, the value must be an integer";
+                    let reason = "for 'Gt', 'Lt' operators, the value must be an integer";
                     return Err(InvalidSelector(format!(
-                        "values[0][{key}]: Invalid value: {value:?}: {why}"
+                        "values[0][{key}]: Invalid value: {value:?}: {reason}"
                     )));
                 }
             }
@@ -117,8 +117,8 @@ impl Requirement {
         }
         let faults =
             values.iter().enumerate().filter_map(|(i, value)| Some((i, value, label_value_fault(value)?)));
-        if let Some((i, value, why)) = faults.into_iter().next() {
-            return Err(InvalidSelector(format!("values[{i}][{key}]: Invalid value: {value:?}: {why}")));
+        if let Some((i, value, reason)) = faults.into_iter().next() {
+            return Err(InvalidSelector(format!("values[{i}][{key}]: Invalid value: {value:?}: {reason}")));
         }
         values.sort();
         values.dedup();

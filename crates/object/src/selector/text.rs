@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_in_the_words_of_the_api_machinery() {
-        for (nonsense, why) in [
+        for (nonsense, reason) in [
             ("a b", "found 'b', expected: in, notin, =, ==, !=, gt, lt"),
             ("a in b", "found 'b', expected: '('"),
             ("a in (b", "found '', expected: ',' or ')'"),
@@ -202,7 +202,7 @@ mod tests {
             ("a=-", "values[0][a]: Invalid value: \"-\": a valid label must be"),
         ] {
             let refusal = nonsense.parse::<Selector>().unwrap_err().0;
-            assert!(refusal.starts_with(why), "{nonsense}: {refusal}");
+            assert!(refusal.starts_with(reason), "{nonsense}: {refusal}");
         }
     }
 }

@@ -244,10 +244,10 @@ impl Dispatcher {
                 self.gone(&lookup(key), version(&resource_version), now);
             }
             // Keys that wait for the first list read the refusal. See docs/hazards.md#kind-that-may-not-be-listed.
-            Feed::Watch(WatcherEvent::Refused(why)) => {
+            Feed::Watch(WatcherEvent::Refused(reason)) => {
                 for lookup in self.lookups.objects(gvk) {
                     if self.caches.answer(&lookup).is_none() {
-                        self.keep_answer(&lookup, Err(why.clone()), self.wake_of_others(now));
+                        self.keep_answer(&lookup, Err(reason.clone()), self.wake_of_others(now));
                     }
                 }
             }

@@ -137,7 +137,7 @@ impl Dispatcher {
             action: "Read".into(),
             message: format!(
                 "the object does not fit its type, so the controllers do not act on it: {}",
-                refused.why
+                refused.reason
             ),
         };
         self.commands.extend(refused.into_iter().map(event).map(Command::Refused));
@@ -154,7 +154,9 @@ impl Dispatcher {
         };
         let is_list = matches!(feed, Feed::Watch(WatcherEvent::Listed { .. }));
         let is_refused = match &feed {
-            Feed::Watch(WatcherEvent::Refused(why)) => self.caches.refuse_observed(&kind.gvk, why.clone()),
+            Feed::Watch(WatcherEvent::Refused(reason)) => {
+                self.caches.refuse_observed(&kind.gvk, reason.clone())
+            }
             Feed::Watch(_) | Feed::Own(_) | Feed::Kept(_) => false,
         };
         if is_list || is_refused {

@@ -87,7 +87,11 @@ fn an_object_written_after_the_list_survives_it() {
 
 fn unreadable(name: &str, label: Option<&str>) -> Delta<ConfigMap> {
     let labels = label.map(|value| [(INDEXED_LABELS[0].to_owned(), value.to_owned())].into());
-    Delta::Unreadable(Unreadable { key: Key::namespaced("ns", name), labels, why: "data: not a map".into() })
+    Delta::Unreadable(Unreadable {
+        key: Key::namespaced("ns", name),
+        labels,
+        reason: "data: not a map".into(),
+    })
 }
 
 #[test]

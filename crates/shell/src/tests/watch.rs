@@ -135,7 +135,7 @@ async fn watched_on(contact: &Contact, time: Duration, answer: AnswerFn) -> Log 
         WatcherEvent::Stale => recorded.lock().unwrap().stale.push(started.elapsed()),
         WatcherEvent::Listed { .. } => recorded.lock().unwrap().listed += 1,
         WatcherEvent::Restored => recorded.lock().unwrap().restored += 1,
-        WatcherEvent::Refused(why) => recorded.lock().unwrap().refused.push(why),
+        WatcherEvent::Refused(reason) => recorded.lock().unwrap().refused.push(reason),
         WatcherEvent::Applied(_) | WatcherEvent::Deleted { .. } => {}
     };
     let _ = timeout(time, watch(target, &metrics, &mut freshness, tell)).await;
@@ -422,11 +422,11 @@ fn an_object_over_the_budget_is_named_and_others_are_read() {
         Decoded::Unreadable(refused) => Some(refused),
         Decoded::Object(_) => None,
     });
-    let refused: Vec<_> = refused.map(|refused| (refused.key.to_string(), refused.why)).collect();
+    let refused: Vec<_> = refused.map(|refused| (refused.key.to_string(), refused.reason)).collect();
     // 1/16 of 64 MiB has room for three objects.
     assert_eq!(refused.len(), 7, "{refused:?}");
     assert!(
-        refused.iter().all(|(key, why)| key.starts_with("loud/m") && why.contains("KiB of memory")),
+        refused.iter().all(|(key, reason)| key.starts_with("loud/m") && reason.contains("KiB of memory")),
         "{refused:?}"
     );
 }

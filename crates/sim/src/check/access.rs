@@ -18,11 +18,11 @@ impl Checker {
     /// they are limited by the permissions of its user.
     pub(super) fn access(&self, decided: &CheckedDecision<'_>) -> CheckResult {
         let CheckedDecision { controller, view, plan, .. } = decided;
-        let broken = |blames: &Key, why: String| {
+        let broken = |blames: &Key, reason: String| {
             Err(Violation::new(
                 Invariant::OnlyAcceptedClustersGetAccess,
                 blames,
-                format!("{controller} {why}"),
+                format!("{controller} {reason}"),
             ))
         };
         for action in plan.steps.iter().flatten().filter(|_| *controller != "config-repo") {

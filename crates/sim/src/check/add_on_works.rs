@@ -35,10 +35,11 @@ impl Checker {
         let configs = assigned(&addon).unwrap_or_default();
         let manifests = render(&addon, &configs, *view).unwrap_or_default();
         for work in written {
-            let broken =
-                |why: String| Err(Violation::new(Invariant::WorksHaveAssignedContent, Key::of(&work), why));
-            if let Some(why) = other_revision(&work, &configs) {
-                return broken(why);
+            let broken = |reason: String| {
+                Err(Violation::new(Invariant::WorksHaveAssignedContent, Key::of(&work), reason))
+            };
+            if let Some(reason) = other_revision(&work, &configs) {
+                return broken(reason);
             }
             for manifest in objects(&work) {
                 let reference = manifest.reference();
@@ -57,12 +58,13 @@ impl Checker {
         let works = self.hub.of_kind(WORK_GROUP, "ManifestWork");
         let works = works.filter_map(|work| work.to_typed::<ManifestWork>().ok());
         for work in works.filter(|work| !work.is_terminating()) {
-            let broken = |why: String| Err(Violation::new(Invariant::NoMixOfRevisions, Key::of(&work), why));
+            let broken =
+                |reason: String| Err(Violation::new(Invariant::NoMixOfRevisions, Key::of(&work), reason));
             let addon = addon_of(&work).filter(|key| is_deploy(key, &work));
             let addon = addon.and_then(|key| self.hub.typed::<ManagedClusterAddOn>(&key));
             let configs = addon.as_ref().and_then(assigned);
-            if let Some(why) = configs.and_then(|configs| other_revision(&work, &configs)) {
-                return broken(why);
+            if let Some(reason) = configs.and_then(|configs| other_revision(&work, &configs)) {
+                return broken(reason);
             }
             let Some(cluster) = self.spokes.get(work.namespace()) else { continue };
             for manifest in objects(&work) {

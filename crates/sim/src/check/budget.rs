@@ -130,8 +130,8 @@ impl Checker {
         if pruned.len() <= allowed {
             return Ok(());
         }
-        let why = format!("{} deletions within the window, and {allowed} are allowed", pruned.len());
-        Err(Violation::new(Invariant::DeletionBudget, key, why))
+        let reason = format!("{} deletions within the window, and {allowed} are allowed", pruned.len());
+        Err(Violation::new(Invariant::DeletionBudget, key, reason))
     }
 
     /// Returns true if deletions are waiting for the end of a window or for a person.
@@ -166,12 +166,12 @@ impl Checker {
         let is_approved =
             cma.as_ref().is_some_and(|cma| cma.annotation(REMOVAL_DECIDED_ANNOTATION) == Some(cma.uid()));
         let Ok(policy) = policy else {
-            let why = "a policy that cannot be read allows no removal";
-            return Err(Violation::new(Invariant::DeletionBudget, key, why));
+            let reason = "a policy that cannot be read allows no removal";
+            return Err(Violation::new(Invariant::DeletionBudget, key, reason));
         };
         if policy.paused {
-            let why = format!("{} clusters lose the add-on", removed.len());
-            return Err(Violation::new(Invariant::PauseHolds, key, why));
+            let reason = format!("{} clusters lose the add-on", removed.len());
+            return Err(Violation::new(Invariant::PauseHolds, key, reason));
         }
         let installed = view.list::<ManagedClusterAddOn>(Query::ALL).unwrap_or_default();
         let named =
@@ -180,9 +180,9 @@ impl Checker {
             removed.contains_key(addon.namespace()) && addon.annotation(INSTALLED_BY_ANNOTATION).is_none()
         });
         if let (Some(addon), None) = (of_people, &cma) {
-            let why =
+            let reason =
                 format!("addon-install deletes the add-on that a person installed on {}", addon.namespace());
-            return Err(Violation::new(Invariant::NothingUnownedIsDeleted, key, why));
+            return Err(Violation::new(Invariant::NothingUnownedIsDeleted, key, reason));
         }
         let mut all: BTreeSet<String> =
             installed.iter().filter(named).filter_map(|addon| addon.metadata.namespace.clone()).collect();
@@ -203,7 +203,8 @@ impl Checker {
         if lost <= allowed {
             return Ok(());
         }
-        let why = format!("{lost} of {total} clusters lose the add-on within the window, and {allowed} may");
-        Err(Violation::new(Invariant::DeletionBudget, key, why))
+        let reason =
+            format!("{lost} of {total} clusters lose the add-on within the window, and {allowed} may");
+        Err(Violation::new(Invariant::DeletionBudget, key, reason))
     }
 }

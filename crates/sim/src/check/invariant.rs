@@ -78,14 +78,14 @@ impl Display for Invariant {
 
 /// A broken promise, with the object that shows it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{invariant:?} at {at}: {invariant} {blames}: {why}")]
+#[error("{invariant:?} at {at}: {invariant} {blames}: {reason}")]
 pub struct InvariantViolation {
     /// The broken promise.
     pub invariant: Invariant,
     /// The object that shows it.
     pub blames: String,
     /// A description of the violation.
-    pub why: String,
+    pub reason: String,
     /// When it was broken.
     pub at: Timestamp,
 }

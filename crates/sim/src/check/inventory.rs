@@ -22,7 +22,8 @@ impl Checker {
     /// Checks that an inventory lists an object before its repository creates it.
     pub(super) fn creation(&self, write: &Write) -> CheckResult {
         let (None, Some(object)) = (&write.before, &write.after) else { return Ok(()) };
-        let broken = |why: String| Err(Violation::new(Invariant::InventoryNamesEveryObject, &write.id, why));
+        let broken =
+            |reason: String| Err(Violation::new(Invariant::InventoryNamesEveryObject, &write.id, reason));
         let repo = object.annotations().get(CONFIG_REPO_ANNOTATION).and_then(|repo| repo.split_once('/'));
         if let Some((namespace, name)) = repo {
             let key = Key::namespaced(namespace, name);
@@ -106,8 +107,8 @@ impl Checker {
                 || (id.kind == "ConfigRepo" && id.group == GITOPS_GROUP && id.key == key)
                 || (id.kind == "Namespace" && id.key.name == key.namespace);
             if is_ours && !never_pruned {
-                let why = format!("ConfigRepo {key} forgets it while it exists");
-                return Err(Violation::new(Invariant::InventoryNamesEveryObject, id, why));
+                let reason = format!("ConfigRepo {key} forgets it while it exists");
+                return Err(Violation::new(Invariant::InventoryNamesEveryObject, id, reason));
             }
         }
         Ok(())
@@ -130,8 +131,8 @@ impl Checker {
             let Some(object) = self.mirror(write).of_resource(&resource, &key) else { continue };
             let uid = before.metadata.uid.as_deref().unwrap_or_default();
             if applied_works(object).any(|(_, owner)| owner == uid) {
-                let why = format!("AppliedManifestWork {} forgets it while it exists", write.id.key);
-                return Err(Violation::new(Invariant::InventoryNamesEveryObject, object.reference(), why));
+                let reason = format!("AppliedManifestWork {} forgets it while it exists", write.id.key);
+                return Err(Violation::new(Invariant::InventoryNamesEveryObject, object.reference(), reason));
             }
         }
         Ok(())

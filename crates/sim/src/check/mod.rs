@@ -37,12 +37,12 @@ type CheckResult = Result<(), Violation>;
 struct Violation {
     invariant: Invariant,
     blames: String,
-    why: String,
+    reason: String,
 }
 
 impl Violation {
-    fn new(invariant: Invariant, blames: impl ToString, why: impl Into<String>) -> Self {
-        Self { invariant, blames: blames.to_string(), why: why.into() }
+    fn new(invariant: Invariant, blames: impl ToString, reason: impl Into<String>) -> Self {
+        Self { invariant, blames: blames.to_string(), reason: reason.into() }
     }
 }
 
@@ -146,9 +146,9 @@ impl Checker {
 
     /// Records a broken invariant that the caller found.
     fn note(&mut self, checked: CheckResult, now: Timestamp) {
-        let Err(Violation { invariant, blames, why }) = checked else { return };
+        let Err(Violation { invariant, blames, reason }) = checked else { return };
         if self.violation.is_none() && self.ignored != Some(invariant) {
-            self.violation = Some(InvariantViolation { invariant, blames, why, at: now });
+            self.violation = Some(InvariantViolation { invariant, blames, reason, at: now });
         }
     }
 
@@ -163,8 +163,8 @@ impl Checker {
     fn check_plan(&mut self, decided: &CheckedDecision<'_>) -> CheckResult {
         if *decided.plan != decided.again {
             let CheckedDecision { controller, plan, again, .. } = decided;
-            let why = format!("{controller} plans {plan:#?}, and again {again:#?}");
-            return Err(Violation::new(Invariant::SameInputSamePlan, decided.key, why));
+            let reason = format!("{controller} plans {plan:#?}, and again {again:#?}");
+            return Err(Violation::new(Invariant::SameInputSamePlan, decided.key, reason));
         }
         self.plans_nothing(decided)?;
         self.prunes_within_budget(decided)?;

@@ -41,7 +41,7 @@ impl Checker {
         let Some(before) = write.before.as_ref().filter(|_| is_same(&write.id, &target)) else {
             return Ok(());
         };
-        let broken = |why: String| Err(Violation::new(Invariant::Preconditions, &write.id, why));
+        let broken = |reason: String| Err(Violation::new(Invariant::Preconditions, &write.id, reason));
         let (controller, live) = (author.controller, before.resource_version());
         let Precondition { uid, resource_version } = wanted;
         // A later step may patch what an earlier step of the same plan created.
@@ -77,8 +77,8 @@ impl Checker {
             }
         };
         if version.is_empty() {
-            let why = format!("{} changes the work whatever its version is", author.controller);
-            return Err(Violation::new(Invariant::Preconditions, &write.id, why));
+            let reason = format!("{} changes the work whatever its version is", author.controller);
+            return Err(Violation::new(Invariant::Preconditions, &write.id, reason));
         }
         Ok(())
     }
@@ -107,12 +107,12 @@ impl Checker {
             }
         };
         if !is_ours {
-            let why = format!("{} deletes an object of others", author.controller);
-            return Err(Violation::new(Invariant::NothingUnownedIsDeleted, &write.id, why));
+            let reason = format!("{} deletes an object of others", author.controller);
+            return Err(Violation::new(Invariant::NothingUnownedIsDeleted, &write.id, reason));
         }
         if owners(before).filter(|kind| *kind == "AppliedManifestWork").count() > 1 {
-            let why = format!("{} deletes an object that another work owns too", author.controller);
-            return Err(Violation::new(Invariant::NothingUnownedIsDeleted, &write.id, why));
+            let reason = format!("{} deletes an object that another work owns too", author.controller);
+            return Err(Violation::new(Invariant::NothingUnownedIsDeleted, &write.id, reason));
         }
         Ok(())
     }
@@ -124,7 +124,7 @@ impl Checker {
         if manager != CONFIG_REPO_MANAGER {
             return Ok(());
         }
-        let broken = |why| Err(Violation::new(Invariant::NothingUnownedIsOverwritten, &write.id, why));
+        let broken = |reason| Err(Violation::new(Invariant::NothingUnownedIsOverwritten, &write.id, reason));
         match before.annotations().get(CONFIG_REPO_ANNOTATION) {
             Some(repo) if *repo == author.key.to_string() => return Ok(()),
             Some(repo) if self.is_in_inventory(repo, &write.id) => {

@@ -137,6 +137,6 @@ fn is_live(set: &Key, work: &ManifestWork) -> bool {
     replica_set::is_owned(set, work) && !work.is_terminating()
 }
 
-fn broken(set: &Key, cluster: &str, why: &str) -> Violation {
-    Violation::new(Invariant::RolloutPromise, Key::namespaced(cluster, replica_set::name(set)), why)
+fn broken(set: &Key, cluster: &str, reason: &str) -> Violation {
+    Violation::new(Invariant::RolloutPromise, Key::namespaced(cluster, replica_set::name(set)), reason)
 }

@@ -82,8 +82,9 @@ impl Checker {
         if !self.at_rest || write.id.kind == "Lease" {
             return Ok(());
         }
-        let why = format!("{} of {} writes although nothing changed: {write}", author.controller, author.key);
-        Err(Violation::new(Invariant::NoWriteAtRest, &write.id, why))
+        let reason =
+            format!("{} of {} writes although nothing changed: {write}", author.controller, author.key);
+        Err(Violation::new(Invariant::NoWriteAtRest, &write.id, reason))
     }
 
     /// Checks that a controller plans only lease writes while the world is at rest.
@@ -94,8 +95,8 @@ impl Checker {
                 Action::Push(_) => Invariant::ReportsCauseNoCommit,
                 _ => Invariant::NoWriteAtRest,
             };
-            let why = format!("{} plans a write although nothing changed", decided.controller);
-            return Err(Violation::new(invariant, decided.key, why));
+            let reason = format!("{} plans a write although nothing changed", decided.controller);
+            return Err(Violation::new(invariant, decided.key, reason));
         }
         Ok(())
     }
@@ -108,8 +109,8 @@ impl Checker {
             let mut terminating = mirror.all().filter(|(_, object)| object.is_terminating());
             if let Some((id, object)) = terminating.find(|(id, _)| !is_held(mirror, id)) {
                 let finalizers = object.at(&["metadata", "finalizers"]);
-                let why = format!("on {place}, it is deleted and waits for {finalizers:?}");
-                return Err(Violation::new(Invariant::FinalizersDrain, id, why));
+                let reason = format!("on {place}, it is deleted and waits for {finalizers:?}");
+                return Err(Violation::new(Invariant::FinalizersDrain, id, reason));
             }
         }
         Ok(())

@@ -102,8 +102,8 @@ impl Checker {
     ) -> CheckResult {
         let unseen = written.filter(|written| runs != Some(written) && !self.unanswered.contains(&key));
         let Some(written) = unseen else { return Ok(()) };
-        let why = format!("a plan is made of {runs:?}, and {} was written", written.short());
-        Err(Violation::new(Invariant::OwnWritesAreSeen, key, why))
+        let reason = format!("a plan is made of {runs:?}, and {} was written", written.short());
+        Err(Violation::new(Invariant::OwnWritesAreSeen, key, reason))
     }
 }
 

@@ -39,8 +39,8 @@ impl Checker {
     }
 }
 
-fn lost(blames: &Key, why: String) -> CheckResult {
-    Err(Violation::new(Invariant::ArgoCdKeepsClusters, blames, why))
+fn lost(blames: &Key, reason: String) -> CheckResult {
+    Err(Violation::new(Invariant::ArgoCdKeepsClusters, blames, reason))
 }
 
 /// Checks that a Placement without a cluster limit drops only clusters that no longer match. It keeps clusters
@@ -63,8 +63,8 @@ fn decisions_stay(decided: &CheckedDecision<'_>) -> CheckResult {
     let mut dropped = before.difference(&after);
     match dropped.find(|cluster| fits(&placement, cluster, *view)) {
         Some(cluster) => {
-            let why = format!("it drops the cluster {cluster}, which fits");
-            Err(Violation::new(Invariant::PlacementsKeepWhatFits, key, why))
+            let reason = format!("it drops the cluster {cluster}, which fits");
+            Err(Violation::new(Invariant::PlacementsKeepWhatFits, key, reason))
         }
         None => Ok(()),
     }
@@ -153,8 +153,8 @@ fn list_is_whole(decided: &CheckedDecision<'_>) -> CheckResult {
     if left <= BUDGET.0.max(before.len() / BUDGET.1) && (!list.is_empty() || left == 0) || is_approved {
         return Ok(());
     }
-    let why = format!("{left} of {} clusters leave the list at once", before.len());
-    Err(Violation::new(Invariant::DeletionBudget, key, why))
+    let reason = format!("{left} of {} clusters leave the list at once", before.len());
+    Err(Violation::new(Invariant::DeletionBudget, key, reason))
 }
 
 fn listed(list: &ClusterDecision) -> BTreeSet<String> {

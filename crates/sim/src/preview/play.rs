@@ -106,8 +106,8 @@ fn refused_again(snapshot: &HubSnapshot, preview: &Preview) -> BTreeMap<Key, Str
         };
         let [seen, applied] = [&status.seen, &status.applied].map(digest_of);
         if !seen.is_empty() && seen != applied && seen == *digest {
-            let why = format!("the hub currently rejects these objects: {}", stalled.message);
-            refused.insert(key, why);
+            let reason = format!("the hub currently rejects these objects: {}", stalled.message);
+            refused.insert(key, reason);
         }
     }
     refused
@@ -133,8 +133,8 @@ pub(super) fn preview_of(
         return Err(PreviewError::Observes(commit.repo.clone()));
     }
     let old = repo.status.as_ref().map(applied).unwrap_or_default();
-    if let Some(why) = commit.refused.get(&commit.repo) {
-        let refused = Preview::refused(&commit.repo, old, commit.head.revision.clone(), why.clone());
+    if let Some(reason) = commit.refused.get(&commit.repo) {
+        let refused = Preview::refused(&commit.repo, old, commit.head.revision.clone(), reason.clone());
         return Ok((refused, PreviewScope::default()));
     }
     let mut repos = of_same_source(all::<ConfigRepo>(&hub), &repo);

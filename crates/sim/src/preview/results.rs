@@ -85,13 +85,13 @@ pub struct Preview {
 
 impl Preview {
     /// Returns the result for a commit that is not applied, whatever state the hub is in.
-    pub fn refused(repo: &Key, applied: String, commit: String, why: String) -> Self {
+    pub fn refused(repo: &Key, applied: String, commit: String, reason: String) -> Self {
         Self {
             repo: repo.to_string(),
             applied,
             commit,
             verdict: Verdict::Refused,
-            refused: Some(why),
+            refused: Some(reason),
             plan_approval: String::new(),
             frozen: None,
             opens: None,

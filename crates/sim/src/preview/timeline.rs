@@ -103,9 +103,9 @@ impl Timeline {
     /// Records the rollouts that start to wait.
     fn observe_waits(&mut self, hub: &Store, after: i64) {
         let waiting = waiting(hub);
-        for (rollout, why) in waiting.iter().filter(|(rollout, _)| !self.waiting.contains_key(*rollout)) {
+        for (rollout, reason) in waiting.iter().filter(|(rollout, _)| !self.waiting.contains_key(*rollout)) {
             let (add_on, replica_set, placement, _) = rollout.clone();
-            self.waits.push(RolloutWait { after, add_on, replica_set, placement, why: why.clone() });
+            self.waits.push(RolloutWait { after, add_on, replica_set, placement, why: reason.clone() });
         }
         self.waiting = waiting;
     }

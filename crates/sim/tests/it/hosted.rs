@@ -144,8 +144,11 @@ fn a_hosted_addon_runs_where_its_manifests_say_and_its_host_decides_the_rollout(
     template(&mut world, "msa:broken", &[]);
     world.run_for(seconds(60)).unwrap();
     assert!(!is_completed(&world), "{:?}", progress(&world));
-    let why = condition(&world, "Progressing");
-    assert!(why.starts_with("True Progressing: progressing... deployments default/msa: "), "{why}");
+    let progressing = condition(&world, "Progressing");
+    assert!(
+        progressing.starts_with("True Progressing: progressing... deployments default/msa: "),
+        "{progressing}"
+    );
     template(&mut world, "msa:0.4.1", &[]);
     assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
 }
@@ -197,8 +200,8 @@ fn the_part_on_a_host_follows_the_annotation_and_leaves_nothing_behind() {
 #[test]
 fn a_host_that_does_not_exist_or_is_not_accepted_is_named_and_deletes_nothing() {
     let mut world = hosted(&[]);
-    let unchanged = |world: &World, why: &str| {
-        let invalid = format!("False HostingClusterInvalid: hosting cluster {why}");
+    let unchanged = |world: &World, reason: &str| {
+        let invalid = format!("False HostingClusterInvalid: hosting cluster {reason}");
         assert_eq!(condition(world, "HostingClusterValidity"), invalid);
         assert_eq!(condition(world, "Available"), invalid.replacen("False", "Unknown", 1));
         assert_eq!(condition(world, "Degraded"), invalid.replacen("False", "True", 1));
@@ -241,9 +244,9 @@ fn a_host_that_is_silent_makes_the_addon_unknown_and_one_that_leaves_takes_its_p
 fn a_work_that_the_api_server_refuses_is_named_in_the_condition_of_its_cluster() {
     let mut world = hosted(&[]);
     let refused = |world: &World, type_: &str, work: &str| {
-        let why =
+        let reason =
             format!("cannot write ManifestWork.work.open-cluster-management.io {work}: denied by a policy");
-        let failed = format!("False ManifestWorkApplyFailed: failed to apply manifestWork: {why}");
+        let failed = format!("False ManifestWorkApplyFailed: failed to apply manifestWork: {reason}");
         assert_eq!(condition(world, type_), failed);
         assert_eq!(condition(world, "Degraded"), failed.replacen("False", "True", 1));
     };

@@ -57,8 +57,8 @@ impl Wrapper for Unanswered {
 struct Partial<'a, V>(&'a V);
 
 fn list(kind: &str) -> Read<()> {
-    let (what, why) = (kind.to_owned(), "the list fails".to_owned());
-    let failure = ReadError { what, why, reason: ReadErrorReason::NotListed };
+    let (what, cause) = (kind.to_owned(), "the list fails".to_owned());
+    let failure = ReadError { what, cause, reason: ReadErrorReason::NotListed };
     if FAILING.get() == kind { Err(failure) } else { Ok(()) }
 }
 

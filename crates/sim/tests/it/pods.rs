@@ -88,17 +88,17 @@ fn the_reason_of_a_pod_is_in_the_work_and_in_the_set_within_ten_seconds_and_is_w
     let web = Owner { namespace: "default", name: "web", labels: json!({"app": "web"}) };
     put_pod(&mut world, &web, &waiting("ImagePullBackOff", "ErrImagePull: not found"), 0);
     world.run_for(seconds(10)).unwrap();
-    let why =
+    let reason =
         "Deployment web: ErrImagePull: pod web-h1-x: cannot pull image web:none of container web: not found";
     let message = condition(&world, "PlacementRolledOut");
-    assert!(message.contains(&format!("1 cluster reports an error: cluster1: {why}")), "{message}");
-    assert!(condition(&world, "ManifestworkApplied").contains(why));
+    assert!(message.contains(&format!("1 cluster reports an error: cluster1: {reason}")), "{message}");
+    assert!(condition(&world, "ManifestworkApplied").contains(reason));
     let events = world.take_events();
     let failing: Vec<_> = events.iter().filter(|event| event.reason == "ClusterFailing").collect();
-    assert!(failing.len() == 1 && failing[0].message.contains(why), "{failing:?}");
+    assert!(failing.len() == 1 && failing[0].message.contains(reason), "{failing:?}");
     let overview = Overview::read(&caches(&world), world.now).unwrap();
     let cluster = &overview.replica_sets[0].groups[0].clusters[0];
-    assert!(cluster.mark() == Mark::Warned && cluster.message.contains(why), "{cluster:?}");
+    assert!(cluster.mark() == Mark::Warned && cluster.message.contains(reason), "{cluster:?}");
 
     // The kubelet retries, with a different message each time.
     world.keep_history();
@@ -133,9 +133,10 @@ fn a_rejected_object_is_named_before_the_deadline() {
     );
     world.run_for(seconds(10)).unwrap();
     let message = condition(&world, "PlacementRolledOut");
-    let why = "3 clusters report an error, first cluster1: ConfigMap Greeting_X: Failed to apply manifest: ";
-    assert!(message.contains(why), "{message}");
-    assert!(condition(&world, "ManifestworkApplied").contains(why));
+    let reason =
+        "3 clusters report an error, first cluster1: ConfigMap Greeting_X: Failed to apply manifest: ";
+    assert!(message.contains(reason), "{message}");
+    assert!(condition(&world, "ManifestworkApplied").contains(reason));
     let overview = Overview::read(&caches(&world), world.now).unwrap();
     let set = &overview.replica_sets[0];
     assert_eq!((set.failed.max(set.warned), set.total), (3, 3), "{set:?}");

@@ -273,8 +273,8 @@ fn a_config_repo_whose_objects_the_hub_refuses_now_refuses_the_same_objects_agai
         preview(&snapshot, &next, world.now).unwrap()
     };
     let told = tell(&digest);
-    let why = "the hub currently rejects these objects: m9 is not welcome";
-    assert_eq!((told.objects.len(), told.others[0].refused.as_deref()), (1, Some(why)), "{told:#?}");
+    let reason = "the hub currently rejects these objects: m9 is not welcome";
+    assert_eq!((told.objects.len(), told.others[0].refused.as_deref()), (1, Some(reason)), "{told:#?}");
     let told = tell("another");
     assert_eq!((told.verdict, told.objects.len()), (Verdict::Change, 2), "{told:#?}");
 }

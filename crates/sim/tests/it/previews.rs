@@ -81,9 +81,9 @@ fn play(seed: u64) -> Result<(usize, usize), String> {
         let preview = previewed(&world, &commit);
         let before = look(&world);
         let rollout = roll_out(&mut world, &commit);
-        let failed = |why| {
+        let failed = |reason| {
             format!(
-                "seed {seed}, commit {number}: {why}\n{}",
+                "seed {seed}, commit {number}: {reason}\n{}",
                 serde_json::to_string_pretty(&preview).unwrap()
             )
         };
@@ -283,7 +283,8 @@ fn a_plan_of_a_commit_that_moves_objects_shows_the_moves() {
     assert_eq!((told.verdict, told.refused.is_none()), (Verdict::Refused, true));
     let [other] = told.others.as_slice() else { panic!("{:?}", told.others) };
     assert!(
-        other.repo == "config/apps" && other.refused.as_ref().is_some_and(|why| why.contains("apps/c.yaml"))
+        other.repo == "config/apps"
+            && other.refused.as_ref().is_some_and(|reason| reason.contains("apps/c.yaml"))
     );
 }
 
@@ -363,8 +364,8 @@ fn clusters_succeed_before_a_short_deadline_of_a_rollout() {
     assert!(arrived && told.waits.is_empty() && told.outcomes.is_empty(), "{told:#?}");
 
     let late = previewed(&world, &ProposedCommit { meets_deadlines: false, ..next.clone() });
-    let why = "clusters take 35s, but app has a deadline of 20s, so its clusters time out";
-    assert!(late.assumptions == [why] && !late.waits.is_empty(), "{late:#?}");
+    let reason = "clusters take 35s, but app has a deadline of 20s, so its clusters time out";
+    assert!(late.assumptions == [reason] && !late.waits.is_empty(), "{late:#?}");
     let soon = previewed(&world, &ProposedCommit { succeeds_after: seconds(4), ..next });
     assert!(soon.assumptions.is_empty() && soon.hash() == told.hash(), "{soon:#?}");
 }

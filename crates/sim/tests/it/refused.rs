@@ -67,12 +67,12 @@ fn a_canary_whose_addon_cannot_be_created_times_out_and_is_named() {
         let setup = Setup { execute: refuse::<0>, ..Setup::default() };
         let mut world = rolled_out(setup, roll_out, progressive());
         world.run_for(seconds(60)).unwrap();
-        let why = format!("{CANNOT_WRITE} cluster1/{ADDON}: denied by a webhook");
+        let cause = format!("{CANNOT_WRITE} cluster1/{ADDON}: denied by a webhook");
         let (reason, message) = progress(&world);
         assert_eq!(reason, "Failed", "{roll_out}: {message}");
         assert!(message.contains("0 failed 1 timeout"), "{roll_out}: {message}");
-        assert!(message.contains(&format!("cluster1: {why}")), "{roll_out}: {message}");
-        assert!(explanation(&world).messages["cluster1"].starts_with(&why), "{roll_out}");
+        assert!(message.contains(&format!("cluster1: {cause}")), "{roll_out}: {message}");
+        assert!(explanation(&world).messages["cluster1"].starts_with(&cause), "{roll_out}");
         assert_eq!(images(&world), [""; 0], "{roll_out}: the rest waits for the canary");
         assert!(world.run_until(seconds(300), is_completed).unwrap(), "{roll_out}: {:?}", progress(&world));
         assert!(recorded(&world).is_empty(), "{roll_out}");
@@ -90,10 +90,13 @@ fn a_rollout_goes_on_after_the_deadline_of_a_cluster_whose_addon_cannot_be_creat
         world.run_for(seconds(60)).unwrap();
         assert_eq!(images(&world), ["0.4.0"; 2], "{roll_out}: {:?}", progress(&world));
         let message = progress(&world).1;
-        let why = format!(
+        let reason = format!(
             " The add-on cannot be created on 1 cluster: {CANNOT_WRITE} cluster2/{ADDON}: denied by a webhook."
         );
-        assert!(message.contains("0 failed 1 timeout") && message.ends_with(&why), "{roll_out}: {message}");
+        assert!(
+            message.contains("0 failed 1 timeout") && message.ends_with(&reason),
+            "{roll_out}: {message}"
+        );
         let records = recorded(&world);
         let record =
             |record: &RefusedAddOn| (record.add_on.clone(), record.cluster.clone(), record.turn.is_some());
@@ -117,8 +120,8 @@ fn an_addon_without_a_policy_says_where_it_cannot_be_created() {
         let placement = &cma.status.unwrap().install_progressions[0];
         find_condition(&placement.conditions, "Degraded").map(|condition| condition.message.clone())
     };
-    let why = format!("{CANNOT_WRITE} cluster1/{ADDON}: denied by a webhook.");
-    let want = format!("the add-on cannot be created on 1 cluster: {why}");
+    let reason = format!("{CANNOT_WRITE} cluster1/{ADDON}: denied by a webhook.");
+    let want = format!("the add-on cannot be created on 1 cluster: {reason}");
     assert_eq!((told(&world), images(&world).len()), (Some(want), 2));
     assert!(world.list::<RolloutPolicy>().is_empty());
     let is_created = |world: &World| told(world).is_none() && images(world).len() == 3;

@@ -195,8 +195,8 @@ fn a_report_tells_of_a_replica_set_in_the_words_of_add_ons() {
     let key = Key::namespaced("default", "settings");
     let messages =
         |world: &World| replica_set::explain(&key, &caches(world), world.now).unwrap().unwrap().messages;
-    let why = r#"Bogus x: Failed to apply manifest: the server doesn't have a resource type "Bogus""#;
-    assert_eq!(messages(&world), BTreeMap::from([("cluster1".to_owned(), why.to_owned())]));
+    let reason = r#"Bogus x: Failed to apply manifest: the server doesn't have a resource type "Bogus""#;
+    assert_eq!(messages(&world), BTreeMap::from([("cluster1".to_owned(), reason.to_owned())]));
     world.run_for(seconds(20)).unwrap();
     assert_eq!(messages(&world), BTreeMap::new(), "it is quarantined");
     world.run_for(seconds(260)).unwrap();

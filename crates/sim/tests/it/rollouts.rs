@@ -84,10 +84,10 @@ fn a_version_that_never_becomes_ready_stops_at_the_canary() {
     assert_eq!(images(&world), ["0.4.9", "0.4.0", "0.4.0", "0.4.0"]);
     let (reason, message) = progress(&world);
     assert_eq!(reason, "Failed", "{message}");
-    let why = "deployments open-cluster-management-agent-addon/msa";
-    assert!(message.contains("cluster1: ") && message.contains(why), "{message}");
+    let workload = "deployments open-cluster-management-agent-addon/msa";
+    assert!(message.contains("cluster1: ") && message.contains(workload), "{message}");
     let reported = explanation(&world).messages;
-    assert!(reported.len() == 1 && reported["cluster1"].contains(why), "{reported:?}");
+    assert!(reported.len() == 1 && reported["cluster1"].contains(workload), "{reported:?}");
     addon(&mut world, "msa-0.4.0", progressive());
     assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
     assert_eq!(images(&world), ["0.4.0", "0.4.0", "0.4.0", "0.4.0"]);

@@ -22,17 +22,17 @@ const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 pub(crate) fn check_policy(_: Option<&Object>, new: &Object, errors: &mut Vec<FieldError>) {
     let spec = spec::<ValidatingAdmissionPolicySpec>(new);
     if spec.param_kind.is_some() {
-        let why = "this API server does not support policies with parameters";
-        errors.push(FieldError::forbidden("spec.paramKind", why));
+        let detail = "this API server does not support policies with parameters";
+        errors.push(FieldError::forbidden("spec.paramKind", detail));
     }
     if spec.audit_annotations.as_ref().is_some_and(|annotations| !annotations.is_empty()) {
-        let why = "this API server does not keep an audit log";
-        errors.push(FieldError::forbidden("spec.auditAnnotations", why));
+        let detail = "this API server does not keep an audit log";
+        errors.push(FieldError::forbidden("spec.auditAnnotations", detail));
     }
     if spec.validations.as_ref().is_none_or(Vec::is_empty) && spec.audit_annotations.is_none() {
-        let why = "validations or auditAnnotations must contain at least one item";
-        errors.push(FieldError::required("spec.validations", why));
-        errors.push(FieldError::required("spec.auditAnnotations", why));
+        let detail = "validations or auditAnnotations must contain at least one item";
+        errors.push(FieldError::required("spec.validations", detail));
+        errors.push(FieldError::required("spec.auditAnnotations", detail));
     }
     known("spec.failurePolicy", spec.failure_policy.as_deref(), &["Fail", "Ignore"], errors);
     match &spec.match_constraints {
@@ -49,8 +49,8 @@ pub(crate) fn check_policy(_: Option<&Object>, new: &Object, errors: &mut Vec<Fi
         let field = format!("spec.matchConditions[{index}]");
         if name.is_empty() {
             errors.push(FieldError::required(format!("{field}.name"), ""));
-        } else if let Some(why) = qualified_name_fault(name) {
-            errors.push(FieldError::invalid(format!("{field}.name"), &text(name), why));
+        } else if let Some(detail) = qualified_name_fault(name) {
+            errors.push(FieldError::invalid(format!("{field}.name"), &text(name), detail));
         }
         if policy.conditions.iter().take(index).any(|(other, _)| other == name) {
             errors.push(FieldError::duplicate(format!("{field}.name"), &text(name)));
@@ -64,8 +64,8 @@ pub(crate) fn check_policy(_: Option<&Object>, new: &Object, errors: &mut Vec<Fi
         if name.is_empty() {
             errors.push(FieldError::required(format!("{field}.name"), "name is not specified"));
         } else if !is_identifier {
-            let why = "name is not a valid CEL identifier";
-            errors.push(FieldError::invalid(format!("{field}.name"), &text(name), why));
+            let detail = "name is not a valid CEL identifier";
+            errors.push(FieldError::invalid(format!("{field}.name"), &text(name), detail));
         }
         check_expression(format!("{field}.expression"), expression, errors);
     }
@@ -78,12 +78,14 @@ fn check_validation(field: &str, validation: &Validation, errors: &mut Vec<Field
     let Validation { expression, message, message_expression, reason } = validation;
     check_expression(format!("{field}.expression"), &Expression::compile(expression), errors);
     if let Some(message) = message {
-        let why = match message.trim() {
+        let detail = match message.trim() {
             "" => Some("message must be non-empty if specified"),
             message if message.contains('\n') => Some("message must not contain line breaks"),
             _ => None,
         };
-        errors.extend(why.map(|why| FieldError::invalid(format!("{field}.message"), &text(message), why)));
+        errors.extend(
+            detail.map(|detail| FieldError::invalid(format!("{field}.message"), &text(message), detail)),
+        );
     }
     if let Some(message) = message_expression {
         check_expression(format!("{field}.messageExpression"), &Expression::compile(message), errors);
@@ -97,12 +99,12 @@ pub(crate) fn check_binding(_: Option<&Object>, new: &Object, errors: &mut Vec<F
     if spec.policy_name.is_empty() {
         errors.push(FieldError::required("spec.policyName", ""));
     } else if !is_dns_subdomain(&spec.policy_name) {
-        let why = "a lowercase RFC 1123 subdomain is required";
-        errors.push(FieldError::invalid("spec.policyName", &text(&spec.policy_name), why));
+        let detail = "a lowercase RFC 1123 subdomain is required";
+        errors.push(FieldError::invalid("spec.policyName", &text(&spec.policy_name), detail));
     }
     if spec.param_ref.is_some() {
-        let why = "this API server does not support policies with parameters";
-        errors.push(FieldError::forbidden("spec.paramRef", why));
+        let detail = "this API server does not support policies with parameters";
+        errors.push(FieldError::forbidden("spec.paramRef", detail));
     }
     if let Some(resources) = &spec.match_resources {
         check_resources("spec.matchResources", resources, errors);
@@ -118,9 +120,9 @@ pub(crate) fn check_binding(_: Option<&Object>, new: &Object, errors: &mut Vec<F
         }
     }
     if ["Deny", "Warn"].iter().all(|action| actions.iter().any(|other| other == action)) {
-        let why = "must not contain both Deny and Warn (repeating the same validation failure information in \
+        let detail = "must not contain both Deny and Warn (repeating the same validation failure information in \
             the API response and headers serves no purpose)";
-        errors.push(FieldError::invalid(field, &actions.into(), why));
+        errors.push(FieldError::invalid(field, &actions.into(), detail));
     }
 }
 
@@ -163,8 +165,8 @@ fn check_rule(field: &str, rule: &NamedRuleWithOperations, errors: &mut Vec<Fiel
         if list.is_empty() {
             errors.push(FieldError::required(format!("{field}.{name}"), ""));
         } else if list.len() > 1 && list.iter().any(|one| one == "*") {
-            let why = "if '*' is present, must not specify others";
-            errors.push(FieldError::invalid(format!("{field}.{name}"), &list.into(), why));
+            let detail = "if '*' is present, must not specify others";
+            errors.push(FieldError::invalid(format!("{field}.{name}"), &list.into(), detail));
         }
     }
     for (index, operation) in operations.iter().flatten().enumerate() {
@@ -182,8 +184,8 @@ fn check_selector(field: &str, selector: Option<&LabelSelector>, errors: &mut Ve
         let field = format!("{field}.matchExpressions[{index}].operator");
         errors.push(FieldError::invalid(field, &text(&one.operator), "not a valid selector operator"));
     }
-    if let (Err(why), true) = (Selector::parse(selector), errors.len() == before) {
-        errors.push(FieldError::invalid(field, &Value::Null, why));
+    if let (Err(detail), true) = (Selector::parse(selector), errors.len() == before) {
+        errors.push(FieldError::invalid(field, &Value::Null, detail));
     }
 }
 
@@ -191,8 +193,8 @@ fn check_expression(field: String, expression: &Expression, errors: &mut Vec<Fie
     if expression.source.trim().is_empty() {
         // The schema has rejected absent expressions.
         errors.push(FieldError::required(field, "expression is not specified"));
-    } else if let Some(why) = expression.error() {
-        errors.push(FieldError::invalid(field, &text(&expression.source), why));
+    } else if let Some(detail) = expression.error() {
+        errors.push(FieldError::invalid(field, &text(&expression.source), detail));
     }
 }
 

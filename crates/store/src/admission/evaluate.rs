@@ -152,8 +152,8 @@ fn judge(policy: &Policy, context: &mut Context<'_>, mut meter: Meter) -> Vec<De
             Ok(Cel::Bool(true)) => {}
             Ok(Cel::Bool(false)) => return Vec::new(),
             Ok(_) => failure = failure.or(Some(format!("match condition '{name}' is not a boolean"))),
-            Err(why) => {
-                let message = format!("expression '{}' resulted in error: {why}", condition.source);
+            Err(error) => {
+                let message = format!("expression '{}' resulted in error: {error}", condition.source);
                 failure = failure.or(Some(message));
             }
         }
@@ -171,7 +171,7 @@ fn judge(policy: &Policy, context: &mut Context<'_>, mut meter: Meter) -> Vec<De
                 meter.know(bound);
                 variables.push((name.as_str(), value));
             }
-            Err(why) => broken.push(format!("; variable '{name}': {why}")),
+            Err(error) => broken.push(format!("; variable '{name}': {error}")),
         }
         context.add_variable_from_value("variables", map(variables.clone()));
     }
@@ -181,8 +181,8 @@ fn judge(policy: &Policy, context: &mut Context<'_>, mut meter: Meter) -> Vec<De
             Ok(Cel::Bool(true)) => None,
             Ok(Cel::Bool(false)) => Some(denial(check, context, &mut meter)),
             Ok(_) => failed(format!("expression '{}' is not a boolean", check.expression.source)),
-            Err(why) => failed(format!(
-                "expression '{}' resulted in error: {why}{}",
+            Err(error) => failed(format!(
+                "expression '{}' resulted in error: {error}{}",
                 check.expression.source,
                 broken.concat()
             )),
@@ -206,11 +206,11 @@ fn denial(check: &Check, context: &Context<'_>, meter: &mut Meter) -> Denial {
 }
 
 fn refusal(target: &ResourcePath, policy: &Policy, binding: &Binding, denial: &Denial) -> ApiError {
-    let why = format!(
+    let detail = format!(
         "ValidatingAdmissionPolicy '{}' with binding '{}' denied request: {}",
         policy.name, binding.name, denial.message
     );
-    ApiError::denied_by_policy(target, &why, &denial.reason)
+    ApiError::denied_by_policy(target, &detail, &denial.reason)
 }
 
 /// Returns the variable `request`.

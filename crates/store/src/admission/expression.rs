@@ -143,7 +143,7 @@ fn compile(source: &str) -> Result<IdedExpr, String> {
     if source.trim().is_empty() {
         return Err("the expression is empty".into());
     }
-    let failed = |why: String| format!("compilation failed: {why}");
+    let failed = |detail: String| format!("compilation failed: {detail}");
     let expression = cel::parse(source).map_err(failed)?;
     let has_function = |name: &str| FUNCTIONS.contains(&name) || authorizer::FUNCTIONS.contains(&name);
     cel::check_names(&expression, VARIABLES, LIBRARIES, has_function).map_err(failed)?;

@@ -35,8 +35,8 @@ pub(super) fn check_keys(object: &Object, fields: &[&str], errors: &mut Vec<Fiel
                 || !key.chars().all(known)
                 || matches!(key.as_str(), "." | "..")
             {
-                let why = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
-                errors.push(FieldError::invalid(format!("{field}[{key}]"), &key.clone().into(), why));
+                let detail = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+                errors.push(FieldError::invalid(format!("{field}[{key}]"), &key.clone().into(), detail));
             }
         }
     }
@@ -61,8 +61,8 @@ pub(super) fn check_immutable(
 /// Reports webhooks, because this API server does not call them, and their authors would rely on it.
 pub(super) fn refuse_webhooks(_: Option<&Object>, new: &Object, errors: &mut Vec<FieldError>) {
     if new.0.get("webhooks").and_then(Value::as_array).is_some_and(|webhooks| !webhooks.is_empty()) {
-        let why = "this API server does not call webhooks; use a ValidatingAdmissionPolicy";
-        errors.push(FieldError::forbidden("webhooks", why));
+        let detail = "this API server does not call webhooks; use a ValidatingAdmissionPolicy";
+        errors.push(FieldError::forbidden("webhooks", detail));
     }
 }
 

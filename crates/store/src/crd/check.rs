@@ -34,8 +34,8 @@ pub(crate) fn check(old: Option<&Object>, definition: &Object) -> Vec<FieldError
         || group == "kubernetes.io"
         || group.ends_with(".kubernetes.io");
     if protected && old.is_none() && !definition.annotations().contains_key("api-approved.kubernetes.io") {
-        let why = "protected groups must have approval annotation \"api-approved.kubernetes.io\", see https://github.com/kubernetes/enhancements/pull/1111";
-        errors.push(FieldError::required("metadata.annotations[api-approved.kubernetes.io]", why));
+        let detail = "protected groups must have approval annotation \"api-approved.kubernetes.io\", see https://github.com/kubernetes/enhancements/pull/1111";
+        errors.push(FieldError::required("metadata.annotations[api-approved.kubernetes.io]", detail));
     }
     if let Some(old) = old {
         let before = super::definition::spec(old);
@@ -62,8 +62,8 @@ fn check_names(definition: &Object, errors: &mut Vec<FieldError>) {
     let spec = spec(definition);
     let (group, names) = (text(spec, "group"), spec.get("names").cloned().unwrap_or_default());
     if definition.name() != format!("{}.{group}", text(&names, "plural")) {
-        let why = "must be spec.names.plural+\".\"+spec.group";
-        errors.push(FieldError::invalid("metadata.name", &definition.name().into(), why));
+        let detail = "must be spec.names.plural+\".\"+spec.group";
+        errors.push(FieldError::invalid("metadata.name", &definition.name().into(), detail));
     }
     if group.is_empty() {
         errors.push(FieldError::required("spec.group", ""));
@@ -79,8 +79,8 @@ fn check_names(definition: &Object, errors: &mut Vec<FieldError>) {
         if name.is_empty() && field == "plural" {
             errors.push(FieldError::required(format!("spec.names.{field}"), ""));
         } else if !name.is_empty() && !is_dns_label(name) {
-            let why = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-            errors.push(FieldError::invalid(format!("spec.names.{field}"), &name.into(), why));
+            let detail = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+            errors.push(FieldError::invalid(format!("spec.names.{field}"), &name.into(), detail));
         }
     }
     let kind = text(&names, "kind");
@@ -114,11 +114,11 @@ fn check_names(definition: &Object, errors: &mut Vec<FieldError>) {
 fn check_versions(spec: &Value, errors: &mut Vec<FieldError>) {
     let versions = list(spec, "versions");
     if versions.is_empty() {
-        for (path, why) in [
+        for (path, detail) in [
             ("spec.versions", "must have exactly one version marked as storage version"),
             ("status.storedVersions", "must have at least one stored version"),
         ] {
-            errors.push(FieldError::invalid(path, &Value::Array(Vec::new()), why));
+            errors.push(FieldError::invalid(path, &Value::Array(Vec::new()), detail));
         }
         return;
     }
@@ -127,8 +127,8 @@ fn check_versions(spec: &Value, errors: &mut Vec<FieldError>) {
         let path = format!("spec.versions[{i}]");
         let name = text(version, "name");
         if !seen.insert(name) {
-            let why = "must contain unique version names";
-            errors.push(FieldError::invalid("spec.versions", &name.into(), why));
+            let detail = "must contain unique version names";
+            errors.push(FieldError::invalid("spec.versions", &name.into(), detail));
         }
         check_version(version, &path, errors);
         // The errors of an only version are reported for the whole spec.
@@ -143,12 +143,12 @@ fn check_versions(spec: &Value, errors: &mut Vec<FieldError>) {
             &names.into(),
             "must have exactly one version marked as storage version",
         ));
-        let why = "must have the storage version";
-        errors.push(FieldError::invalid("status.storedVersions", &Value::Array(Vec::new()), why));
+        let detail = "must have the storage version";
+        errors.push(FieldError::invalid("status.storedVersions", &Value::Array(Vec::new()), detail));
     }
     if flag(spec, "preserveUnknownFields") {
-        let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
-        errors.push(FieldError::invalid("spec.preserveUnknownFields", &true.into(), why));
+        let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        errors.push(FieldError::invalid("spec.preserveUnknownFields", &true.into(), detail));
     }
     let strategy = spec.pointer("/conversion/strategy").and_then(Value::as_str).unwrap_or("None");
     if !matches!(strategy, "None" | "Webhook") {
@@ -169,10 +169,10 @@ fn check_versions(spec: &Value, errors: &mut Vec<FieldError>) {
 fn check_version(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let name = text(version, "name");
     if !is_dns_label(name) {
-        let why = "must be a DNS-1035 label";
-        errors.push(FieldError::invalid(format!("{path}.name"), &name.into(), why));
+        let detail = "must be a DNS-1035 label";
+        errors.push(FieldError::invalid(format!("{path}.name"), &name.into(), detail));
         if path == "spec.versions[0]" {
-            errors.push(FieldError::invalid("spec.version", &name.into(), why));
+            errors.push(FieldError::invalid("spec.version", &name.into(), detail));
         }
     }
     for word in ["served", "storage"] {
@@ -184,11 +184,11 @@ fn check_version(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::required(format!("{path}.schema.openAPIV3Schema"), ""));
     }
     if version.get("deprecationWarning").is_some() && !flag(version, "deprecated") {
-        let why = "can only be set for deprecated versions";
+        let detail = "can only be set for deprecated versions";
         errors.push(FieldError::invalid(
             format!("{path}.deprecationWarning"),
             &text(version, "deprecationWarning").into(),
-            why,
+            detail,
         ));
     }
 }
@@ -223,11 +223,11 @@ fn check_scale(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
     for (field, start) in [("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")] {
         let value = text(scale, field);
         if !value.starts_with(start) {
-            let why = format!("should be a json path under {}", start.trim_end_matches('.'));
+            let detail = format!("should be a json path under {}", start.trim_end_matches('.'));
             errors.push(FieldError::invalid(
                 format!("{path}.subresources.scale.{field}"),
                 &value.into(),
-                why,
+                detail,
             ));
         }
     }

@@ -64,12 +64,12 @@ struct Check<'e> {
 }
 
 impl Check<'_> {
-    fn required(&mut self, path: String, why: &str) {
-        self.errors.push(FieldError::required(path, why));
+    fn required(&mut self, path: String, detail: &str) {
+        self.errors.push(FieldError::required(path, detail));
     }
 
-    fn forbidden(&mut self, path: String, why: &str) {
-        self.errors.push(FieldError::forbidden(path, why));
+    fn forbidden(&mut self, path: String, detail: &str) {
+        self.errors.push(FieldError::forbidden(path, detail));
     }
 
     fn schema(&mut self, value: &Value, path: &str, at: At) {
@@ -210,8 +210,8 @@ impl Check<'_> {
             ));
         }
         if flag(value, "x-kubernetes-embedded-resource") && !free && !fields {
-            let why = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
-            self.required(format!("{path}.properties"), why);
+            let detail = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
+            self.required(format!("{path}.properties"), detail);
         }
     }
 
@@ -219,8 +219,8 @@ impl Check<'_> {
         if let Some(pattern) = value.get("pattern").and_then(Value::as_str)
             && let Err(error) = compile_within(pattern, &mut self.patterns)
         {
-            let why = format!("must be a valid regular expression, but isn't: {error}");
-            self.errors.push(FieldError::invalid(format!("{path}.pattern"), &pattern.into(), why));
+            let detail = format!("must be a valid regular expression, but isn't: {error}");
+            self.errors.push(FieldError::invalid(format!("{path}.pattern"), &pattern.into(), detail));
         }
     }
 
@@ -257,8 +257,12 @@ impl Check<'_> {
             ));
         }
         if !kind.is_empty() && text(value, "type") != "array" {
-            let why = "must be array if x-kubernetes-list-type is specified";
-            self.errors.push(FieldError::invalid(format!("{path}.type"), &text(value, "type").into(), why));
+            let detail = "must be array if x-kubernetes-list-type is specified";
+            self.errors.push(FieldError::invalid(
+                format!("{path}.type"),
+                &text(value, "type").into(),
+                detail,
+            ));
         }
         if kind == "map" && keys.is_empty() {
             self.required(
@@ -276,27 +280,27 @@ impl Check<'_> {
         }
         let Some(items) = items else { return };
         if kind == "map" && text(items, "type") != "object" {
-            let why = "must be object if parent array's x-kubernetes-list-type is map";
+            let detail = "must be object if parent array's x-kubernetes-list-type is map";
             self.errors.push(FieldError::invalid(
                 format!("{path}.items.type"),
                 &text(items, "type").into(),
-                why,
+                detail,
             ));
         }
         for (i, key) in keys.iter().enumerate() {
             let field = items.get("properties").and_then(|fields| fields.get(key));
             match field {
                 None => {
-                    let why = "entries must all be names of item properties";
+                    let detail = "entries must all be names of item properties";
                     self.errors.push(FieldError::invalid(
                         format!("{path}.x-kubernetes-list-map-keys[{i}]"),
                         &key.clone().into(),
-                        why,
+                        detail,
                     ));
                 }
                 Some(field) if field.get("default").is_none() && !texts(items, "required").contains(key) => {
-                    let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
-                    self.required(format!("{path}.items.properties[{key}].default"), why);
+                    let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
+                    self.required(format!("{path}.items.properties[{key}].default"), detail);
                 }
                 Some(_) => {}
             }
@@ -304,8 +308,8 @@ impl Check<'_> {
         let atomic = text(items, "x-kubernetes-map-type") == "atomic"
             || text(items, "x-kubernetes-list-type") == "atomic";
         if kind == "set" && matches!(text(items, "type"), "object" | "array") && !atomic {
-            let why = "forbidden to be granular if parent array's x-kubernetes-list-type is set; use x-kubernetes-map-type atomic";
-            self.forbidden(format!("{path}.items.type"), why);
+            let detail = "forbidden to be granular if parent array's x-kubernetes-list-type is set; use x-kubernetes-map-type atomic";
+            self.forbidden(format!("{path}.items.type"), detail);
         }
     }
 
@@ -329,8 +333,8 @@ impl Check<'_> {
                 let cost = rule_cost::of_rule(&parsed.expr, value) * self.cardinality;
                 self.cost += cost;
                 if cost > rule_cost::RULE {
-                    let why = "estimated rule cost exceeds budget; set maxItems, maxProperties and maxLength where arrays, maps and strings are used";
-                    self.forbidden(format!("{path}.rule"), why);
+                    let detail = "estimated rule cost exceeds budget; set maxItems, maxProperties and maxLength where arrays, maps and strings are used";
+                    self.forbidden(format!("{path}.rule"), detail);
                 }
             }
             if let Some(message) = rule.get("messageExpression").and_then(Value::as_str) {
@@ -353,7 +357,7 @@ impl Check<'_> {
     }
     fn expression(&mut self, source: &str, path: String, which: &str) -> Option<IdedExpr> {
         let failed =
-            |why| FieldError::invalid(path, &source.into(), format!("{which}compilation failed: {why}"));
-        cel::parse(source).map_err(|why| self.errors.push(failed(why))).ok()
+            |error| FieldError::invalid(path, &source.into(), format!("{which}compilation failed: {error}"));
+        cel::parse(source).map_err(|error| self.errors.push(failed(error))).ok()
     }
 }

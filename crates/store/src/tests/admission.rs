@@ -147,9 +147,9 @@ fn a_denial_names_policy_and_binding_and_has_the_reason_of_its_validation() {
         ],
     });
     install(&mut world, spec);
-    let denied = |why: &str| {
+    let denied = |reason: &str| {
         format!(
-            "configmaps \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: {why}"
+            "configmaps \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: {reason}"
         )
     };
     let map = |data: Value| config_map("a", data);
@@ -200,7 +200,7 @@ fn what_cannot_be_evaluated_is_refused_when_it_is_written() {
     };
     policy(json!({})).unwrap();
     let nested = format!("{}true{}", "(".repeat(600), ")".repeat(600));
-    for (expression, why) in [
+    for (expression, reason) in [
         ("object.a ==", "compilation failed"),
         ("objekt.a == 1", "undeclared reference to 'objekt'"),
         ("object.list.all(x, y == 1)", "undeclared reference to 'y'"),
@@ -209,7 +209,7 @@ fn what_cannot_be_evaluated_is_refused_when_it_is_written() {
         (nested.as_str(), "brackets are nested more than 96 levels deep"),
     ] {
         let (code, _, message) = refusal(policy(json!({ "validations": [{ "expression": expression }] })));
-        assert!(code == 422 && message.contains(why), "{expression}: {message}");
+        assert!(code == 422 && message.contains(reason), "{expression}: {message}");
     }
     for spec in [
         json!({ "paramKind": { "apiVersion": "v1", "kind": "ConfigMap" } }),

@@ -75,22 +75,22 @@ fn what_is_no_longer_applied_goes() {
 #[test]
 fn an_apply_is_refused_before_it_is_merged() {
     let mut world = World::new();
-    let why =
+    let message =
         "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch";
-    refused(apply(&mut world, "", config_map("b", json!({})), false), 422, "Invalid", why);
+    refused(apply(&mut world, "", config_map("b", json!({})), false), 422, "Invalid", message);
     let mut unknown = config_map("b", json!({}));
     unknown["foo"] = 1.into();
-    let why =
+    let message =
         "failed to create typed patch object (/b; /v1, Kind=ConfigMap): .foo: field not declared in schema";
-    refused(apply(&mut world, "ap", unknown.clone(), false), 500, "", why);
+    refused(apply(&mut world, "ap", unknown.clone(), false), 500, "", message);
     unknown["bar"] = 1.into();
-    let why =
+    let message =
         "failed to create typed patch object (/b; /v1, Kind=ConfigMap): .bar: field not declared in schema";
-    refused(apply(&mut world, "ap", unknown, false), 500, "", why);
+    refused(apply(&mut world, "ap", unknown, false), 500, "", message);
     let mut mistyped = config_map("b", json!({}));
     mistyped["metadata"]["finalizers"] = json!([true]);
-    let why = "failed to create typed patch object (/b; /v1, Kind=ConfigMap): .metadata.finalizers[0]: expected string, got true";
-    refused(apply(&mut world, "ap", mistyped, false), 500, "", why);
+    let message = "failed to create typed patch object (/b; /v1, Kind=ConfigMap): .metadata.finalizers[0]: expected string, got true";
+    refused(apply(&mut world, "ap", mistyped, false), 500, "", message);
     let mut managed = config_map("b", json!({}));
     managed["metadata"]["managedFields"] = json!([]);
     refused(apply(&mut world, "ap", managed, false), 400, "BadRequest", "metadata.managedFields must be nil");

@@ -51,12 +51,12 @@ fn a_deployment_is_checked() {
     let mut world = World::new();
     let mut wrong = deployment("i");
     wrong["spec"]["template"]["metadata"]["labels"]["a"] = "c".into();
-    let why = "Deployment.apps \"d\" is invalid: spec.template.metadata.labels: Invalid value: {\"a\":\"c\"}: `selector` does not match template `labels`";
-    refused(world.create(wrong), 422, "Invalid", why);
+    let message = "Deployment.apps \"d\" is invalid: spec.template.metadata.labels: Invalid value: {\"a\":\"c\"}: `selector` does not match template `labels`";
+    refused(world.create(wrong), 422, "Invalid", message);
     let mut wrong = deployment("i");
     wrong["spec"]["replicas"] = "x".into();
-    let why = "Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal string into Go struct field Deployment.spec.replicas of type int32";
-    refused(world.create(wrong), 400, "BadRequest", why);
+    let message = "Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal string into Go struct field Deployment.spec.replicas of type int32";
+    refused(world.create(wrong), 400, "BadRequest", message);
     world.create(deployment("i")).unwrap();
     let mut other = deployment("i");
     other["spec"]["selector"]["matchLabels"] = json!({ "a": "b", "c": "d" });
@@ -97,8 +97,8 @@ fn other_kinds_are_filled_in() {
 
 #[test]
 fn wrong_types_are_refused_when_they_are_read() {
-    let why = "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: json: cannot unmarshal number into Go struct field ConfigMap.data of type string";
-    refused(World::new().create(config_map("a", json!({ "x": 1 }))), 400, "BadRequest", why);
+    let message = "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: json: cannot unmarshal number into Go struct field ConfigMap.data of type string";
+    refused(World::new().create(config_map("a", json!({ "x": 1 }))), 400, "BadRequest", message);
 }
 
 #[test]
@@ -108,8 +108,8 @@ fn what_is_immutable_stays() {
     fixed["immutable"] = true.into();
     let target = world.target(&fixed);
     world.create(fixed).unwrap();
-    let why = "ConfigMap \"a\" is invalid: data: Forbidden: field is immutable when `immutable` is set";
-    refused(world.merge(&target, json!({ "data": { "x": "2" } })), 422, "Invalid", why);
+    let message = "ConfigMap \"a\" is invalid: data: Forbidden: field is immutable when `immutable` is set";
+    refused(world.merge(&target, json!({ "data": { "x": "2" } })), 422, "Invalid", message);
 }
 
 #[test]

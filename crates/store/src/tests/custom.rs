@@ -88,8 +88,8 @@ fn a_finalizer_of_a_custom_object_needs_no_domain() {
     assert!(world.create(body).is_ok());
     let mut built_in = config_map("a", json!({}));
     built_in["metadata"]["finalizers"] = json!([finalizer]);
-    let why = "ConfigMap \"a\" is invalid: metadata.finalizers[0]: Invalid value: \"resources-finalizer.argocd.argoproj.io\": name is neither a standard finalizer name nor is it fully qualified";
-    refused(world.create(built_in), 422, "Invalid", why);
+    let message = "ConfigMap \"a\" is invalid: metadata.finalizers[0]: Invalid value: \"resources-finalizer.argocd.argoproj.io\": name is neither a standard finalizer name nor is it fully qualified";
+    refused(world.create(built_in), 422, "Invalid", message);
 }
 
 #[test]
@@ -215,8 +215,8 @@ fn unknown_fields_go_and_defaults_come() {
         &WriteOptions { field_validation: FieldValidation::Strict, ..WriteOptions::manager("t") },
         world.now,
     );
-    let why = "Widget in version \"v1\" cannot be handled as a Widget: strict decoding error: unknown field \"junk\", unknown field \"spec.emb.metadata.bar\", unknown field \"spec.foo\"";
-    refused(strict, 400, "BadRequest", why);
+    let message = "Widget in version \"v1\" cannot be handled as a Widget: strict decoding error: unknown field \"junk\", unknown field \"spec.emb.metadata.bar\", unknown field \"spec.foo\"";
+    refused(strict, 400, "BadRequest", message);
 }
 
 #[test]
@@ -293,8 +293,8 @@ fn status_and_scale_are_apart() {
     let object = world.store.get(&target).unwrap();
     assert_eq!((object.at(&["spec", "replicas"]), object.generation()), (Some(&json!(4)), 2));
     let unversioned = world.update(widget(json!({ "size": "s" })));
-    let why = "widgets.example.com \"a\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update";
-    refused(unversioned, 422, "Invalid", why);
+    let message = "widgets.example.com \"a\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update";
+    refused(unversioned, 422, "Invalid", message);
 }
 
 #[test]

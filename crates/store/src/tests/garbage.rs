@@ -96,8 +96,8 @@ fn a_namespace_goes_when_it_is_empty() {
     assert_eq!(going.at(&["status", "phase"]), Some(&json!("Terminating")));
     let mut late = config_map("late", json!({}));
     late["metadata"]["namespace"] = "team".into();
-    let why = "configmaps \"late\" is forbidden: unable to create new content in namespace team because it is being terminated";
-    refused(world.create(late), 403, "Forbidden", why);
+    let message = "configmaps \"late\" is forbidden: unable to create new content in namespace team because it is being terminated";
+    refused(world.create(late), 403, "Forbidden", message);
     world.store.settle(world.now);
     assert!(world.store.get(&place).is_ok(), "its content is held");
     world.merge(&world.target(&held), json!({ "metadata": { "finalizers": null } })).unwrap();

@@ -48,8 +48,9 @@ fn creations_are_refused_as_by_a_real_server() {
         "{message}"
     );
     let nameless = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": {} });
-    let why = "ConfigMap \"\" is invalid: metadata.name: Required value: name or generateName is required";
-    refused(world.create(nameless), 422, "Invalid", why);
+    let message =
+        "ConfigMap \"\" is invalid: metadata.name: Required value: name or generateName is required";
+    refused(world.create(nameless), 422, "Invalid", message);
     let mut versioned = config_map("b", json!({}));
     versioned["metadata"]["resourceVersion"] = "1".into();
     refused(world.create(versioned), 500, "", "resourceVersion should not be set on objects to be created");
@@ -63,8 +64,8 @@ fn updates_are_checked_against_what_is_there() {
     next["data"]["x"] = "2".into();
     let updated = world.update(next.clone()).unwrap().object;
     assert_ne!(updated.resource_version(), object.resource_version());
-    let why = "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please apply your changes to the latest version and try again";
-    refused(world.update(next), 409, "Conflict", why);
+    let message = "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please apply your changes to the latest version and try again";
+    refused(world.update(next), 409, "Conflict", message);
     assert_eq!(
         world.update(config_map("a", json!({ "x": "2" }))).unwrap().object,
         updated,
@@ -96,9 +97,9 @@ fn finalizers_hold_a_deleted_object() {
     world.create(body).unwrap();
     let Deleted::Terminating(held) = world.delete(&target).unwrap() else { panic!("gone") };
     assert!(held.is_terminating());
-    let why = "ConfigMap \"a\" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"example.com/more\"}";
+    let message = "ConfigMap \"a\" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"example.com/more\"}";
     let more = json!({ "metadata": { "finalizers": ["example.com/hold", "example.com/more"] } });
-    refused(world.merge(&target, more), 422, "Invalid", why);
+    refused(world.merge(&target, more), 422, "Invalid", message);
     world.merge(&target, json!({ "metadata": { "finalizers": null } })).unwrap();
     refused(world.store.get(&target), 404, "NotFound", "configmaps \"a\" not found");
 }

@@ -56,9 +56,9 @@ fn compare(
     let name = wanted.name();
     let mut conditions = present.status.iter().flat_map(|status| status.conditions.iter().flatten());
     if let Some(refused) = conditions.find(|one| one.type_ == "NamesAccepted" && one.status == "False") {
-        let why = refused.message.as_deref().unwrap_or_default();
+        let reason = refused.message.as_deref().unwrap_or_default();
         let advice = "another CRD uses the same names; delete the one that you do not need";
-        return Some(Finding::bad(CHECK, format!("{name}: its names are not accepted: {why}"), advice));
+        return Some(Finding::bad(CHECK, format!("{name}: its names are not accepted: {reason}"), advice));
     }
     if !crds::is_established(present) {
         return Some(Finding::bad(

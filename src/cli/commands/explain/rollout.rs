@@ -126,7 +126,7 @@ pub(in crate::cli) fn json(explanation: &Explained) -> Value {
         .map(|PlacementRollout { placement, revision, decision, input: _, failure }| {
             let mut value = match decision {
                 Ok(decision) => decision_json(decision),
-                Err(why) => json!({"hold": {"reason": "NotAsked", "message": why}}),
+                Err(error) => json!({"hold": {"reason": "NotAsked", "message": error}}),
             };
             if let Some(fields) = value.as_object_mut() {
                 fields.insert("revision".into(), json!(revision));
@@ -157,8 +157,8 @@ fn text(name: &str, explanation: &Explained) -> String {
         seen.insert(revision);
         let decision = match decision {
             Ok(decision) => decision,
-            Err(why) => {
-                let _ = writeln!(page, "{name} on placement {placement}: {why}");
+            Err(error) => {
+                let _ = writeln!(page, "{name} on placement {placement}: {error}");
                 continue;
             }
         };

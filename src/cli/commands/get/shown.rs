@@ -140,6 +140,6 @@ pub(super) fn condition(name: &str, conditions: &[Condition], type_: &str, good:
         return Tree::field(name, found.status.as_str());
     }
     let message = plain(&found.message, MESSAGE);
-    let why = if message.is_empty() { String::new() } else { format!(", {message}") };
-    Tree::field(name, &format!("{} ({}{why})", found.status, found.reason))
+    let suffix = if message.is_empty() { String::new() } else { format!(", {message}") };
+    Tree::field(name, &format!("{} ({}{suffix})", found.status, found.reason))
 }

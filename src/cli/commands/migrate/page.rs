@@ -21,8 +21,8 @@ pub(super) fn text(plan: &MigrationPlan) -> String {
 fn outcome(planned: &PlacementPlan) -> String {
     let PlacementPlan { placement: _, stays, leaves_after_seconds, to, selected, wanted, before: _ } =
         planned;
-    if let Some(why) = stays {
-        return format!("stays: {why}");
+    if let Some(reason) = stays {
+        return format!("stays: {reason}");
     }
     let first =
         leaves_after_seconds.map(|seconds| format!("stays for {seconds} s (tolerationSeconds), then "));

@@ -95,18 +95,18 @@ impl PlacementPlan {
     fn read(placement: &Key, cluster: &str, caches: &Caches, now: Timestamp) -> Read<Option<Self>> {
         let Some(explanation) = explain(placement, caches, now)? else { return Ok(None) };
         let before = names(&explanation, |_, is_decided| is_decided);
-        let stays = |why: String| Self {
+        let stays = |reason: String| Self {
             placement: placement.to_string(),
-            stays: Some(why),
+            stays: Some(reason),
             selected: before.len(),
             before: before.clone(),
             ..Self::default()
         };
-        if let Some(why) = &explanation.disabled {
-            return Ok(Some(stays(format!("the placement is not scheduled: {why}"))));
+        if let Some(reason) = &explanation.disabled {
+            return Ok(Some(stays(format!("the placement is not scheduled: {reason}"))));
         }
-        if let Some(why) = &explanation.error {
-            return Ok(Some(stays(format!("the placement cannot be followed: {why}"))));
+        if let Some(reason) = &explanation.error {
+            return Ok(Some(stays(format!("the placement cannot be followed: {reason}"))));
         }
         let found = explanation.clusters.iter().find(|explained| explained.cluster_name == cluster);
         let (explanation, leaves_after) = match found {

@@ -102,8 +102,8 @@ fn of_placement(
         let groups = workload.groups.iter().filter(|group| group.placement == *placement);
         let new = groups.flat_map(|group| &group.clusters).filter(|on| is_new(&on.name));
         pending.extend(new.filter(|on| on.mark() != Mark::Good).map(|on| {
-            let why = if on.message.is_empty() { String::new() } else { format!(": {}", on.message) };
-            format!("{} does not work on {} yet{why}", workload.name, on.name)
+            let reason = if on.message.is_empty() { String::new() } else { format!(": {}", on.message) };
+            format!("{} does not work on {} yet{reason}", workload.name, on.name)
         }));
     }
     Ok(pending)
@@ -139,8 +139,8 @@ fn addons(
         let addon = view.get::<ManagedClusterAddOn>(&Key::namespaced(cluster, &workload.name))?;
         let installed = addon.is_some_and(|addon| addon.annotation(INSTALLED_BY_ANNOTATION).is_some());
         if installed && groups.any(|group| group.clusters.iter().any(|on| on.name == cluster)) {
-            let why = workload.holds.iter().map(|hold| format!("; {hold}")).collect::<String>();
-            pending.push(format!("add-on {} is on {cluster}{why}", workload.name));
+            let holds = workload.holds.iter().map(|hold| format!("; {hold}")).collect::<String>();
+            pending.push(format!("add-on {} is on {cluster}{holds}", workload.name));
         }
     }
     Ok(pending)

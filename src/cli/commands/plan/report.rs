@@ -120,8 +120,8 @@ impl AppliedCommits {
             return Ok((base, Vec::new()));
         }
         if let Some(commit) = lost.get(repo) {
-            let why = anyhow!("{}, so there is nothing to compare with", lacks(repo, commit));
-            return Err(CommandError::hinted(why, LOST));
+            let error = anyhow!("{}, so there is nothing to compare with", lacks(repo, commit));
+            return Err(CommandError::hinted(error, LOST));
         }
         let own = base.get(repo).cloned();
         base.extend(lost.keys().filter_map(|other| Some((other.clone(), Arc::clone(own.as_ref()?)))));
@@ -130,10 +130,10 @@ impl AppliedCommits {
         for (other, commit) in &lost {
             let lacks = lacks(other, commit);
             let Some(own) = own.as_ref().filter(|_| same.contains(other)) else {
-                let why = anyhow!(
+                let error = anyhow!(
                     "{lacks}: it follows the same commits as {repo}, and objects may move between the two, so a plan would be wrong without it"
                 );
-                return Err(CommandError::hinted(why, LOST));
+                return Err(CommandError::hinted(error, LOST));
             };
             let own = short_commit(&own.revision);
             warnings.push(format!(
@@ -174,8 +174,8 @@ fn only_report<'a>(tree: &'a FileTree, branch: &str) -> Result<&'a str, CommandE
     second.map_or(Ok(first), |second| {
         let [named, other] =
             [first, second].map(|directory| if directory.is_empty() { "/" } else { directory });
-        let why = anyhow!("the branch {branch} has several reports, such as {named} and {other}");
-        Err(CommandError::hinted(why, format!("name one, such as --report-path {named}")))
+        let error = anyhow!("the branch {branch} has several reports, such as {named} and {other}");
+        Err(CommandError::hinted(error, format!("name one, such as --report-path {named}")))
     })
 }
 
@@ -231,8 +231,8 @@ mod tests {
         assert_eq!(warnings, [format!("{lacks}{told}")]);
 
         let unknown = base(commit(2, ["j", "b"])).unwrap_err();
-        let why = "it follows the same commits as config/infra, and objects may move between the two, so a plan would be wrong without it";
-        assert_eq!(unknown.error.to_string(), format!("{lacks}{why}"));
+        let reason = "it follows the same commits as config/infra, and objects may move between the two, so a plan would be wrong without it";
+        assert_eq!(unknown.error.to_string(), format!("{lacks}{reason}"));
         assert!(unknown.hint.unwrap().contains("--base"));
 
         let own = AppliedCommits { found: BTreeMap::new(), lost: lost(&infra) };

@@ -118,8 +118,8 @@ impl Request<'_> {
                 CommitCheck::Unverified(secret) => {
                     unverified.insert(secret);
                 }
-                CommitCheck::Refused(why) => {
-                    refused.insert(Key::of(repo), why);
+                CommitCheck::Refused(reason) => {
+                    refused.insert(Key::of(repo), reason);
                 }
             }
         }
@@ -146,7 +146,7 @@ impl Request<'_> {
     /// Makes the checks that the operator makes before it renders the commit for a ConfigRepo.
     fn check(&self, repo: &ConfigRepo, secrets: &[Object]) -> Result<CommitCheck, CommandError> {
         match rewind::refused(repo, &self.repository, self.base.as_deref(), &self.head)? {
-            Some(why) => Ok(CommitCheck::Refused(why)),
+            Some(reason) => Ok(CommitCheck::Refused(reason)),
             None => signatures::verify(repo, secrets, |how| {
                 self.repository.refused_signature(&self.args.head, &self.head, how)
             }),

@@ -67,8 +67,8 @@ pub(super) fn verdict(preview: &Preview) -> String {
         Verdict::NeedsApproval => format!("Needs approval: {objects}."),
         Verdict::Refused => {
             let by_other = || preview.others.iter().find_map(|other| other.refused.as_deref());
-            let why = preview.refused.as_deref().or_else(by_other);
-            format!("Refused: {}", plain(why.unwrap_or_default(), MESSAGE))
+            let reason = preview.refused.as_deref().or_else(by_other);
+            format!("Refused: {}", plain(reason.unwrap_or_default(), MESSAGE))
         }
     }
 }
@@ -235,7 +235,7 @@ fn field(FieldChange { path, before, after }: &FieldChange) -> String {
 fn other(RepoPreview { repo, refused, plan_approval: _, held: _ }: &RepoPreview) -> String {
     let repo = plain(repo, MESSAGE);
     match refused {
-        Some(why) => format!("{repo} refuses the commit: {}", plain(why, MESSAGE)),
+        Some(reason) => format!("{repo} refuses the commit: {}", plain(reason, MESSAGE)),
         None => format!("{repo} applies the commit too"),
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let name = &args.subject.name;
     let explained = Explained::read(name, &Origin::of_hub(args.write.hub.clone()))?;
     let undo = undo_of(&explained.rollouts, |revision| explained.named(revision), now());
-    let undo = undo.map_err(|why| refusal(why, name))?;
+    let undo = undo.map_err(|error| refusal(error, name))?;
     block_on(async {
         let mut writer = args.write.connect().await?;
         let take_back = |spec: &mut RolloutPolicySpec| undo::take_back(&undo, spec);
@@ -62,8 +62,8 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 }
 
 /// Returns the error for a rollout that cannot be undone, with an alternative.
-fn refusal(why: NoUndo, name: &str) -> CommandError {
-    match why {
+fn refusal(reason: NoUndo, name: &str) -> CommandError {
+    match reason {
         NoUndo::Done => CommandError::hinted(
             anyhow!("the rollout of {name} is complete, so there is nothing to undo"),
             "revert the commit to roll out the previous revision",

@@ -47,7 +47,7 @@ async fn waited(answers: &[Result<usize, u16>]) -> Result<(), CommandError> {
 #[tokio::test(start_paused = true)]
 async fn a_join_waits_until_the_hub_says_that_the_cluster_is_available() {
     waited(&[Err(404), Ok(0), Err(503), Ok(1), Ok(2), Ok(3)]).await.unwrap();
-    for (answers, why, hint) in [
+    for (answers, message, hint) in [
         (&[Err(404)][..], "cluster c1 has not asked the hub to join after 1m", "kubectl logs -n agent"),
         (&[Err(404), Ok(0)][..], "cluster c1 has asked to join", "wheelwright accept --clusters c1"),
         (&[Ok(1)][..], "cluster c1 is accepted, and has not joined", "wheelwright accept --clusters c1"),
@@ -55,7 +55,7 @@ async fn a_join_waits_until_the_hub_says_that_the_cluster_is_available() {
         (&[Err(403)][..], "cannot read cluster c1 on its hub: no", "ask an administrator for it"),
     ] {
         let CommandError { error, hint: found } = waited(answers).await.unwrap_err();
-        assert!(error.to_string().starts_with(why), "{error}");
-        assert!(found.unwrap().contains(hint), "{why}");
+        assert!(error.to_string().starts_with(message), "{error}");
+        assert!(found.unwrap().contains(hint), "{message}");
     }
 }

@@ -65,7 +65,7 @@ fn a_push_at_every_server_concerns_its_repository_and_reference() {
     for Server { name, header, value, body } in servers() {
         let body = body.to_string().into_bytes();
         let notice = open(&headers(header, &value(&body, SECRET)), &body, SECRET);
-        let notice = notice.unwrap_or_else(|why| panic!("{name}: {why}"));
+        let notice = notice.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(notice.concerns(URL, &branch("main")), "{name}: {notice:?}");
         assert!(
             notice.concerns("ssh://git@git.example:2222/team/fleet", &branch("main")),

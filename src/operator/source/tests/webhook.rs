@@ -48,7 +48,7 @@ async fn a_delivery_costs_the_hub_no_list_before_it_is_verified() {
     let b = "/apis/gitops.wheelwright.dev/v1alpha1/namespaces/fleet/configrepos/b";
     let secret = "/api/v1/namespaces/fleet/secrets/hook";
     let list = a.trim_end_matches("/a");
-    for (namespace, name, token, why, want) in [
+    for (namespace, name, token, reason, want) in [
         ("fleet", "..", SECRET, Some("no ConfigRepo can have that name"), &[][..]),
         ("fleet", "a/b", SECRET, Some("no ConfigRepo can have that name"), &[]),
         ("Fleet", "a", SECRET, Some("no ConfigRepo can have that name"), &[]),
@@ -59,7 +59,7 @@ async fn a_delivery_costs_the_hub_no_list_before_it_is_verified() {
         let headers = HeaderMap::from_iter([("x-gitlab-token".parse().unwrap(), token.parse().unwrap())]);
         let body = json!({"ref": "refs/heads/main", "url": "https://git.example/x"}).to_string().into();
         let delivery = Delivery { repo: Key::namespaced(namespace, name), headers, body };
-        assert_eq!(webhooks.handle(&delivery).await.err().as_deref(), why, "{namespace}/{name}");
+        assert_eq!(webhooks.handle(&delivery).await.err().as_deref(), reason, "{namespace}/{name}");
         assert_eq!(std::mem::take(&mut *paths.lock().unwrap()), want, "{namespace}/{name}");
     }
     assert_eq!(hinted.try_recv().unwrap(), Key::namespaced("fleet", "a"));

@@ -43,13 +43,13 @@ fn headers_and_attributes_are_percent_decoded_and_no_value_of_a_header_is_shown(
 
 #[test]
 fn what_cannot_be_sent_is_refused_at_the_start() {
-    for (flag, variables, why) in [
+    for (flag, variables, reason) in [
         ("collector:4317", &[][..], "--otlp-endpoint"),
         ("grpc://collector:4317", &[], "--otlp-endpoint is no URL of a collector"),
         ("http://flag:1", &[(PROTOCOL, "grpc")], "traces are sent with http/protobuf only"),
         ("http://flag:1", &[(HEADERS, "authorization")], "write key=value"),
     ] {
         let refused = format!("{:#}", read(Some(flag), variables).unwrap_err());
-        assert!(refused.contains(why), "{flag}: {refused}");
+        assert!(refused.contains(reason), "{flag}: {refused}");
     }
 }

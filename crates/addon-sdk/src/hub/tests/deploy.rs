@@ -58,10 +58,11 @@ fn values_of_the_annotation_go_before_those_of_the_configuration() {
     annotate(&mut world, r#"{"TEXT": 1}"#);
     let plan = plan(&world);
     assert_eq!(words(&plan), [""; 0]);
-    let why = message(&plan, "ManifestApplied").unwrap();
+    let condition = message(&plan, "ManifestApplied").unwrap();
     assert!(
-        why.starts_with("False: ") && why.ends_with("not a JSON object with string values: TEXT is 1"),
-        "{why}"
+        condition.starts_with("False: ")
+            && condition.ends_with("not a JSON object with string values: TEXT is 1"),
+        "{condition}"
     );
 }
 
@@ -77,9 +78,9 @@ fn objects_that_cannot_be_made_are_a_condition_and_the_works_stay() {
     ];
     let plan = plan(&world);
     assert_eq!(words(&plan), [""; 0]);
-    let why = "False: failed to get manifest from agent interface: the moon is full";
-    assert_eq!(message(&plan, "ManifestApplied").unwrap(), why);
-    assert_eq!(message(&plan, "Degraded").unwrap(), why.replacen("False", "True", 1));
+    let condition = "False: failed to get manifest from agent interface: the moon is full";
+    assert_eq!(message(&plan, "ManifestApplied").unwrap(), condition);
+    assert_eq!(message(&plan, "Degraded").unwrap(), condition.replacen("False", "True", 1));
 }
 
 #[test]

@@ -55,8 +55,8 @@ impl AddOn for Demo {
 
     fn manifests(installation: &Installation<'_>) -> Result<Vec<Object>, String> {
         let values = installation.values();
-        if let Some(why) = values.get("FAIL") {
-            return Err((*why).to_owned());
+        if let Some(reason) = values.get("FAIL") {
+            return Err((*reason).to_owned());
         }
         let (job, hosted) = (values.get("JOB").map(|_| JOB), values.get("HOSTED").map(|_| HOSTED));
         let files: Vec<&str> = [Some(FILE), job, hosted].into_iter().flatten().collect();

@@ -69,7 +69,7 @@ fn a_work_of_another_cluster_that_cannot_be_read_is_no_concern_of_an_addon() {
         let mut caches = world.caches();
         let key = Key::namespaced("other", "addon-a-deploy-0");
         let labels = [("open-cluster-management.io/addon-name".to_owned(), "a".to_owned())];
-        let refused = Unreadable { key, labels: Some(labels.into()), why: "spec: not a map".into() };
+        let refused = Unreadable { key, labels: Some(labels.into()), reason: "spec: not a map".into() };
         caches.apply::<ManifestWork>(Site::Hub, Delta::Unreadable(refused));
         let key = Key::namespaced("c1", "a");
         assert!(!DeployController::<Demo>::plan(&key, &caches, NOW).unwrap().steps.is_empty());

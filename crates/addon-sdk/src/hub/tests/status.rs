@@ -28,13 +28,13 @@ fn concluded(kind: &str, failure: FailureKind) -> Plan {
 
 #[test]
 fn a_refused_permission_or_work_is_named_on_the_addon_of_a_program_and_degrades_it() {
-    for (kind, type_, why) in [
+    for (kind, type_, reason) in [
         ("RoleBinding", "RegistrationApplied", "Failed to set permission for hub agent: no"),
         ("ManifestWork", "ManifestApplied", "failed to apply manifestWork: no"),
     ] {
         let told = concluded(kind, FailureKind::Forbidden);
-        assert_eq!(message(&told, type_).unwrap(), format!("False: {why}"));
-        assert_eq!(message(&told, "Degraded").unwrap(), format!("True: {why}"));
+        assert_eq!(message(&told, type_).unwrap(), format!("False: {reason}"));
+        assert_eq!(message(&told, "Degraded").unwrap(), format!("True: {reason}"));
     }
     assert_eq!(concluded("ManifestWork", FailureKind::Unavailable).status, None, "it is tried again");
 }

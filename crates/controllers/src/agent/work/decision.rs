@@ -84,7 +84,7 @@ impl ManifestDecision {
     pub(super) fn attempt(&self) -> Attempt {
         match &self.decision {
             Some(ApplyDecision::Leave) => Attempt::Done,
-            Some(ApplyDecision::Refuse(why)) => Attempt::Failed(why.clone()),
+            Some(ApplyDecision::Refuse(reason)) => Attempt::Failed(reason.clone()),
             Some(ApplyDecision::Apply { .. } | ApplyDecision::Create(_) | ApplyDecision::Patch(_)) | None => {
                 Attempt::None
             }
@@ -98,15 +98,15 @@ pub(super) fn read(
     wanted: &Wanted,
     view: &impl View,
 ) -> Result<Read<Option<Arc<Object>>>, Option<ApplyDecision>> {
-    if let Some(why) = refusal(wanted) {
-        return Err(Some(ApplyDecision::Refuse(why)));
+    if let Some(reason) = refusal(wanted) {
+        return Err(Some(ApplyDecision::Refuse(reason)));
     }
     if wanted.served == Served::Unread {
         return Err(None);
     }
     match allowed(wanted, view) {
         Some(None) => Ok(view.object(&wanted.reference)),
-        Some(Some(why)) => Err(Some(ApplyDecision::Refuse(ApplyRefusal::Failed(why)))),
+        Some(Some(reason)) => Err(Some(ApplyDecision::Refuse(ApplyRefusal::Failed(reason)))),
         None => Err(None),
     }
 }

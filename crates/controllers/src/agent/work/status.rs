@@ -59,7 +59,7 @@ impl WorkOnSpoke {
 
     /// Returns the outcome of the write of a manifest; `None` if no write was planned.
     fn attempt(&self, wanted: &Wanted, writes: &Writes<'_>) -> Option<Attempt> {
-        let failed = |why: String| Attempt::Failed(ApplyRefusal::Failed(why));
+        let failed = |reason: String| Attempt::Failed(ApplyRefusal::Failed(reason));
         Some(match writes.get(&wanted.reference)? {
             // The decision about the content follows the write of the metadata.
             (Action::Patch { patch, .. }, Some(Ok(_))) if patch.keys().eq(["metadata"]) => Attempt::None,

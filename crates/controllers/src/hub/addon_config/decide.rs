@@ -257,8 +257,8 @@ impl AddOnInput {
             let mut refused = clusters.filter_map(|name| refused.get(name));
             if let Some(first) = refused.next() {
                 let clusters = counted(1 + refused.count(), "cluster");
-                let why = first.message.trim_end_matches('.');
-                let told = format!(" The add-on cannot be created on {clusters}: {why}.");
+                let reason = first.message.trim_end_matches('.');
+                let told = format!(" The add-on cannot be created on {clusters}: {reason}.");
                 condition.message.push_str(&told);
             }
         }

@@ -147,8 +147,8 @@ pub struct PlacementRollout {
 
 impl PlacementRollout {
     /// Returns a rollout for which the engine is not called.
-    pub(super) fn undecided(placement: Key, revision: Hash, why: String) -> Self {
-        Self { placement, revision, input: None, decision: Err(why), failure: String::new() }
+    pub(super) fn undecided(placement: Key, revision: Hash, reason: String) -> Self {
+        Self { placement, revision, input: None, decision: Err(reason), failure: String::new() }
     }
 }
 

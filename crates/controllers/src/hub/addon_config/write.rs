@@ -166,8 +166,9 @@ impl AddOnInput {
                 let generation = |config: &Config| {
                     self.contents.get(config).map(|content| content.generation()).unwrap_or_default()
                 };
-                let why = if returning.contains(cluster) { Assigned::Return } else { Assigned::InTurn };
-                progress::assign(&mut new, configs, why, generation, now);
+                let assignment =
+                    if returning.contains(cluster) { Assigned::Return } else { Assigned::InTurn };
+                progress::assign(&mut new, configs, assignment, generation, now);
                 if last.as_ref().is_none_or(|(read, _)| *read != configs) {
                     last = Some((configs, self.template(configs, view)?.and_then(Result::ok)));
                 }

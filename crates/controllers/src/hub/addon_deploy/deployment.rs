@@ -87,7 +87,7 @@ impl AddOnDeployment {
         };
         let works = deployment.works();
         deployment.works_status = match &deployment.live.host {
-            Host::Invalid(why) if has_template => WorksStatus::NotReady(why.clone()),
+            Host::Invalid(reason) if has_template => WorksStatus::NotReady(reason.clone()),
             Host::None | Host::Valid(_) | Host::Invalid(_) => {
                 health::works_status(&works, &deployment.configs, needs_health && has_template)
             }

@@ -162,7 +162,7 @@ impl AddOnDeployment {
         match &self.works_status {
             WorksStatus::Done if !misses_works => Some(completed()),
             WorksStatus::NoWorks if verdict.is_empty() => Some(completed()),
-            WorksStatus::Refused(why) | WorksStatus::Failed(why) => failed(&self.with_trouble(why)),
+            WorksStatus::Refused(reason) | WorksStatus::Failed(reason) => failed(&self.with_trouble(reason)),
             WorksStatus::NoWorks
             | WorksStatus::OtherConfig
             | WorksStatus::Unreported(_)
@@ -235,22 +235,22 @@ impl AddOnDeployment {
         } else {
             None
         };
-        let why = match &self.works_status {
-            WorksStatus::Unreported(why) | WorksStatus::NotReady(why) | WorksStatus::Refused(why) => {
-                Some(why.clone())
+        let cause = match &self.works_status {
+            WorksStatus::Unreported(cause) | WorksStatus::NotReady(cause) | WorksStatus::Refused(cause) => {
+                Some(cause.clone())
             }
-            WorksStatus::NotHealthy(why) | WorksStatus::Failed(why) => Some(self.with_trouble(why)),
+            WorksStatus::NotHealthy(cause) | WorksStatus::Failed(cause) => Some(self.with_trouble(cause)),
             WorksStatus::NoWorks => Some("no addon works".to_owned()).filter(|_| !verdict.is_empty()),
             WorksStatus::OtherConfig => Some(progress::MISMATCH.to_owned()),
             WorksStatus::Done => None,
         };
-        let wait = match (missing, why) {
+        let wait = match (missing, cause) {
             (Some((reason, type_)), _) => {
                 let message = format!("Waiting for ManagedClusterAddOn {type_} condition");
                 Observation::new(PROGRESSING, False, reason).message(message)
             }
-            (None, Some(why)) => Observation::new(PROGRESSING, True, progress::UNDER_WAY)
-                .message(format!("progressing... {why}")),
+            (None, Some(cause)) => Observation::new(PROGRESSING, True, progress::UNDER_WAY)
+                .message(format!("progressing... {cause}")),
             (None, None) => return,
         };
         set_condition(conditions, wait, now);
@@ -260,12 +260,12 @@ impl AddOnDeployment {
     /// progressing.
     fn trouble(&self) -> Option<String> {
         match &self.works_status {
-            WorksStatus::Refused(why) => Some(why.clone()),
+            WorksStatus::Refused(reason) => Some(reason.clone()),
             WorksStatus::NotHealthy(_) | WorksStatus::Failed(_) => {
                 self.works().iter().find_map(|work| work::pod_trouble(work))
             }
             // A failure to apply an object may be temporary.
-            WorksStatus::NotReady(why) => Some(why.clone()),
+            WorksStatus::NotReady(reason) => Some(reason.clone()),
             WorksStatus::NoWorks
             | WorksStatus::OtherConfig
             | WorksStatus::Unreported(_)
@@ -274,10 +274,10 @@ impl AddOnDeployment {
     }
 
     /// Appends the reason from the pods to a message that does not contain it.
-    fn with_trouble(&self, why: &str) -> String {
+    fn with_trouble(&self, reason: &str) -> String {
         match self.trouble() {
-            Some(trouble) if !why.contains(&trouble) => format!("{trouble} ({why})"),
-            Some(_) | None => why.to_owned(),
+            Some(trouble) if !reason.contains(&trouble) => format!("{trouble} ({reason})"),
+            Some(_) | None => reason.to_owned(),
         }
     }
 
@@ -289,7 +289,7 @@ impl AddOnDeployment {
         let degraded = trouble.and_then(|_| degraded::condition(&self.live.host, None, &self.works_status));
         let observed = match (trouble.zip(degraded), is_degraded) {
             _ if !self.has_template => return,
-            (Some((why, degraded)), _) => degraded.message(why),
+            (Some((message, degraded)), _) => degraded.message(message),
             (None, true) => Observation::new(DEGRADED, False, "AsExpected"),
             (None, false) => return,
         };
@@ -309,7 +309,8 @@ impl AddOnDeployment {
     /// otherwise the agent writes the same condition.
     fn report_health(&self, conditions: &mut Vec<Condition>, finds_health: bool, now: Timestamp) {
         let finds_health = finds_health && self.has_template;
-        let unknown = |reason: &str, why: &str| Observation::new(AVAILABLE, Unknown, reason).message(why);
+        let unknown =
+            |reason: &str, message: &str| Observation::new(AVAILABLE, Unknown, reason).message(message);
         let lost = |cluster: &ManagedCluster| {
             let available = cluster.condition(cluster_conditions::AVAILABLE);
             let lost = available.filter(|available| available.status == Unknown);
@@ -318,7 +319,7 @@ impl AddOnDeployment {
         let health = match (lost(&self.cluster), &self.live.host) {
             (Some(lost), _) => Some(lost),
             (None, _) if !finds_health => None,
-            (None, Host::Invalid(why)) => Some(unknown("HostingClusterInvalid", why)),
+            (None, Host::Invalid(message)) => Some(unknown("HostingClusterInvalid", message)),
             (None, Host::None | Host::Valid(_)) if find_condition(conditions, MANIFEST_APPLIED).is_none() => {
                 None
             }

@@ -29,40 +29,40 @@ pub(super) fn cluster_of<'a>(
     view: &impl View,
 ) -> Read<Result<&'a str, String>> {
     if application.label(PULL_LABEL) != Some("true") {
-        let why = format!("it no longer has the label {PULL_LABEL}=true; delete it or restore the label");
-        return Ok(Err(why));
+        let reason = format!("it no longer has the label {PULL_LABEL}=true; delete it or restore the label");
+        return Ok(Err(reason));
     }
     if application.annotation(SKIP_RECONCILE_ANNOTATION) != Some("true") {
-        let why = "Argo CD on the hub would run it too; set the annotation";
-        return Ok(Err(format!("{why} {SKIP_RECONCILE_ANNOTATION}=true")));
+        let reason = "Argo CD on the hub would run it too; set the annotation";
+        return Ok(Err(format!("{reason} {SKIP_RECONCILE_ANNOTATION}=true")));
     }
     let Some(cluster) = application.annotation(PULL_CLUSTER_ANNOTATION) else {
         return Ok(Err(format!("no cluster is named; set the annotation {PULL_CLUSTER_ANNOTATION}")));
     };
     let name = work::name(application);
     if name.len() > MAX_WORK_NAME {
-        let why = format!(
+        let reason = format!(
             "the name of the work has {} characters, but at most {MAX_WORK_NAME} are allowed",
             name.len()
         );
-        return Ok(Err(format!("{why}; give the Application a shorter name")));
+        return Ok(Err(format!("{reason}; give the Application a shorter name")));
     }
     let is_in_place = work::namespace(application) == application.namespace();
-    let why = match view.get::<ManagedCluster>(&Key::cluster(cluster))? {
+    let reason = match view.get::<ManagedCluster>(&Key::cluster(cluster))? {
         Some(live) if !takes_works(&live) => "is not accepted or is being deleted; accept it",
         Some(live) if is_in_place && is_hub(&live) => {
-            let why =
+            let reason =
                 format!("the cluster {cluster:?} is the hub, so the Application would overwrite itself");
-            return Ok(Err(format!("{why}; name another namespace in {PULL_NAMESPACE_ANNOTATION}")));
+            return Ok(Err(format!("{reason}; name another namespace in {PULL_NAMESPACE_ANNOTATION}")));
         }
         Some(_) => return Ok(Ok(cluster)),
         None => "does not exist; create it",
     };
-    Ok(Err(format!("the cluster {cluster:?} {why}, or name another in {PULL_CLUSTER_ANNOTATION}")))
+    Ok(Err(format!("the cluster {cluster:?} {reason}, or name another in {PULL_CLUSTER_ANNOTATION}")))
 }
 
 /// Reports that the work of an Application is not written. An existing work stays.
-pub(super) fn refused(application: &Application, why: String) -> Event {
-    let message = format!("cannot write the work of the Application: {why}");
+pub(super) fn refused(application: &Application, reason: String) -> Event {
+    let message = format!("cannot write the work of the Application: {reason}");
     Event::new(application, EventType::Warning, "ApplicationNotPulled", "Pull", message)
 }

@@ -36,8 +36,8 @@ pub(super) fn leave(plan: &mut Plan, application: &Application, view: &impl View
         } else if work::is_applied(work) {
             actions.push(Action::delete(work.as_ref()));
         } else if work::observed(work, APPLIED).is_some_and(Condition::is_false) {
-            let why = "its cluster does not apply the deletion finalizers; delete the work";
-            plan.events.push(refused(application, format!("{why} {}", Key::of(work.as_ref()))));
+            let reason = "its cluster does not apply the deletion finalizers; delete the work";
+            plan.events.push(refused(application, format!("{reason} {}", Key::of(work.as_ref()))));
         }
     }
     plan.step(actions);

@@ -62,7 +62,7 @@ impl Controller for ArgoPullController {
                 Ok(cluster) if is_held => keep(&mut plan, &application, cluster, view)?,
                 // The next plan continues with the resource version that this write creates.
                 Ok(_) => plan.step(Action::add_finalizers(application.as_ref(), &[PULL_FINALIZER])),
-                Err(why) => plan.events.push(refused(&application, why)),
+                Err(reason) => plan.events.push(refused(&application, reason)),
             }
         }
         Ok(plan)
@@ -74,8 +74,8 @@ fn keep(plan: &mut Plan, application: &Application, cluster: &str, view: &impl V
     let key = Key::namespaced(cluster, work::name(application));
     let live = view.get::<ManifestWork>(&key)?;
     if live.as_ref().is_some_and(|live| !work::is_of(live, application)) {
-        let why = format!("the work {key} does not belong to this Application; delete it");
-        plan.events.push(refused(application, why));
+        let reason = format!("the work {key} does not belong to this Application; delete it");
+        plan.events.push(refused(application, reason));
         return Ok(());
     }
     if live.as_ref().is_some_and(|live| live.is_terminating()) {

@@ -173,7 +173,7 @@ fn a_null_in_the_values_of_a_chart_reaches_the_cluster() {
 fn an_application_that_no_cluster_can_run_keeps_what_it_has_and_says_why() {
     let annotation = |name: &str, value: Value| json!({"metadata": {"annotations": {name: value}}});
     let live = work(&application(&json!({})));
-    for (patch, why) in [
+    for (patch, reason) in [
         (json!({"metadata": {"labels": {PULL_LABEL: null}}}), "it no longer has the label"),
         (annotation(SKIP_RECONCILE_ANNOTATION, Value::Null), "would run it too"),
         (annotation(PULL_CLUSTER_ANNOTATION, Value::Null), "no cluster is named"),
@@ -184,7 +184,7 @@ fn an_application_that_no_cluster_can_run_keeps_what_it_has_and_says_why() {
     ] {
         let plan = plan(&application(&patch), vec![live.clone()]);
         assert!(plan.steps.is_empty(), "{patch}: {plan:?}");
-        assert!(plan.events[0].message.contains(why), "{patch}: {plan:?}");
+        assert!(plan.events[0].message.contains(reason), "{patch}: {plan:?}");
         assert_eq!(plan.events[0].reason, "ApplicationNotPulled");
     }
     let fits = application(&json!({"metadata": {"name": "a".repeat(182)}}));

@@ -46,7 +46,7 @@ impl<'a, V: View> Comparison<'a, V> {
             Ok(None) => Some(field),
             // Without the permission to write an object, compare it as read.
             Err(error) if error.reason == ReadErrorReason::Failed => {
-                Some(format!("{field} (or only its format; {})", error.why))
+                Some(format!("{field} (or only its format; {})", error.cause))
             }
             Err(error) => return Err(error),
         };

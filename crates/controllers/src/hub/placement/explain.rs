@@ -50,10 +50,10 @@ pub fn explain(key: &Key, view: &impl View, now: Timestamp) -> Read<Option<Expla
         let input = ScheduleInput { placement: &placement, bound, decisions, fleet, max_steps: MAX_STEPS };
         explain::explain(&input, now)
     })?;
-    let why = match placement.metadata.deletion_timestamp {
+    let disabled = match placement.metadata.deletion_timestamp {
         Some(_) => Some("the placement is being deleted".to_owned()),
         None => is_disabled(&placement)
             .then(|| format!("the annotation {SCHEDULING_DISABLED_ANNOTATION} is true")),
     };
-    Ok(Some(Explanation { disabled: why, ..explanation }))
+    Ok(Some(Explanation { disabled, ..explanation }))
 }

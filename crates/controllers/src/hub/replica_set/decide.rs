@@ -101,13 +101,13 @@ impl SetInput {
         let (placement, revision) = (node.placement.clone(), self.revision.clone());
         let remembered = rollout_policy::remembered(&pass.records, &placement);
         if !node.exists || !pass.is_decided {
-            let why = if node.exists {
+            let reason = if node.exists {
                 UNDECIDED
             } else {
                 "the placement does not exist; its works are left unchanged"
             };
             decided.memories.extend(remembered.cloned());
-            decided.rollouts.push(PlacementRollout::undecided(placement, revision, why.to_owned()));
+            decided.rollouts.push(PlacementRollout::undecided(placement, revision, reason.to_owned()));
             return Ok(held.map(|mut held| {
                 held.members.postpone(&self.changed);
                 held

@@ -49,11 +49,11 @@ pub(in crate::hub) fn report(
     for (node, rollout) in input.placements.iter().zip(&decided.rollouts) {
         let decision = match &rollout.decision {
             Ok(decision) => decision,
-            Err(why) => {
+            Err(error) => {
                 rollouts.push(Rollout {
                     placement: rollout.placement.to_string(),
                     state: if node.exists { "Progressing" } else { "PlacementDecisionNotFound" }.into(),
-                    message: why.clone(),
+                    message: error.clone(),
                     ..Rollout::default()
                 });
                 continue;

@@ -296,7 +296,7 @@ mod tests {
         );
         let mut caches = listed();
         assert!(snapshot(AppliedObjects::default(), &caches, Timestamp::UNIX_EPOCH).unwrap().is_some());
-        let refused = Unreadable { key: Key::cluster("c1"), labels: None, why: "spec: not a map".into() };
+        let refused = Unreadable { key: Key::cluster("c1"), labels: None, reason: "spec: not a map".into() };
         caches.apply::<ManagedCluster>(Site::Hub, Delta::Unreadable(refused));
         assert_eq!(snapshot(AppliedObjects::default(), &caches, Timestamp::UNIX_EPOCH).unwrap(), None);
     }

@@ -126,9 +126,9 @@ fn a_namespace_of_something_else_is_given_to_no_cluster() {
     for labels in [json!({}), json!({"open-cluster-management.io/cluster-name": "c1"})] {
         let plan = accepted(json!([]), Some(labels));
         assert_eq!(plan["steps"], json!([]));
-        let why = "False Error the namespace kube-system exists without the label \
+        let reason = "False Error the namespace kube-system exists without the label \
             open-cluster-management.io/cluster-name=kube-system; add the label if the namespace is meant for this cluster";
-        assert_eq!(condition(&plan), why);
+        assert_eq!(condition(&plan), reason);
     }
 }
 

@@ -33,7 +33,7 @@ fn typed<K: Kind>(mut object: Value) -> K {
 
 /// Makes an object unreadable, even if it was read before.
 pub(super) fn refuse<K: Kind>(caches: &mut Caches, key: Key) {
-    let refused = Unreadable { key, labels: Some([].into()), why: "spec: not a map".into() };
+    let refused = Unreadable { key, labels: Some([].into()), reason: "spec: not a map".into() };
     caches.apply::<K>(Site::Hub, Delta::Unreadable(refused));
 }
 

@@ -94,7 +94,7 @@ fn a_workload_that_an_autoscaler_scaled_is_healthy_and_one_with_old_pods_is_not(
         work.spec.workload.manifests[0].insert("spec".into(), spec);
         works_status(&[&work], &configs("new"), true)
     };
-    let not = |why: &str| WorksStatus::NotHealthy(why.to_owned());
+    let not = |reason: &str| WorksStatus::NotHealthy(reason.to_owned());
     assert_eq!(status(json!({}), 5, 5, 5), WorksStatus::Done);
     assert_eq!(status(json!({"replicas": 2}), 5, 5, 5), WorksStatus::Done);
     assert_eq!(status(json!({}), 5, 3, 5), not("deployments n/d: 2 old replicas left"));
@@ -116,8 +116,8 @@ fn a_deployment_that_fails_names_its_condition_and_the_message() {
             values.push(serde_json::from_value(value).unwrap());
         }
         match works_status(&[&work], &configs("new"), true) {
-            WorksStatus::NotHealthy(why) => why,
-            WorksStatus::Failed(why) => format!("failed: {why}"),
+            WorksStatus::NotHealthy(reason) => reason,
+            WorksStatus::Failed(reason) => format!("failed: {reason}"),
             other => format!("{other:?}"),
         }
     };
@@ -147,10 +147,10 @@ fn the_message_of_a_condition_is_bounded_and_steers_no_terminal() {
     let value = json!({"name": "ReplicaFailure", "fieldValue": {"type": "String", "string": message}});
     let reported = &mut work.status.as_mut().unwrap().resource_status.manifests[0].status_feedback.values;
     reported.push(serde_json::from_value(value).unwrap());
-    let WorksStatus::NotHealthy(why) = works_status(&[&work], &configs("new"), true) else { panic!() };
+    let WorksStatus::NotHealthy(reason) = works_status(&[&work], &configs("new"), true) else { panic!() };
     let head = "deployments n/d: 1 old replica left: ReplicaFailure: ";
-    assert!(why.starts_with(head) && !why.chars().any(char::is_control), "{why}");
-    assert_eq!(why.chars().count(), head.chars().count() + CAUSE);
+    assert!(reason.starts_with(head) && !reason.chars().any(char::is_control), "{reason}");
+    assert_eq!(reason.chars().count(), head.chars().count() + CAUSE);
 }
 
 #[test]

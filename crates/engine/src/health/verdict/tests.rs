@@ -17,8 +17,8 @@ fn check(kind: &str, fields: Value, want: &str) {
     }
     let found = match health {
         ObjectHealth::Current => "current".to_owned(),
-        ObjectHealth::InProgress(why) => format!("in progress: {why}"),
-        ObjectHealth::Failed(why) => format!("failed: {why}"),
+        ObjectHealth::InProgress(reason) => format!("in progress: {reason}"),
+        ObjectHealth::Failed(reason) => format!("failed: {reason}"),
     };
     assert_eq!(found, want, "{kind} {fields}");
 }
@@ -215,8 +215,8 @@ fn an_object_that_its_author_ignores_is_healthy() {
 fn a_status_of_unexpected_types_is_no_success() {
     let object = json!({"apiVersion": "x.io/v1", "kind": "Widget", "metadata": {"name": "a"},
         "status": {"conditions": [{"type": "Ready"}]}});
-    let ObjectHealth::InProgress(why) = ObjectHealth::of(&Object::from_value(object).unwrap()) else {
+    let ObjectHealth::InProgress(reason) = ObjectHealth::of(&Object::from_value(object).unwrap()) else {
         panic!("it is no success");
     };
-    assert!(why.starts_with("cannot evaluate its status: "), "{why}");
+    assert!(reason.starts_with("cannot evaluate its status: "), "{reason}");
 }

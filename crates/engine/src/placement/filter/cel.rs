@@ -75,7 +75,7 @@ impl Expressions {
         }
         let mut all = Self { sources: sources.to_vec(), ..Self::default() };
         for source in sources {
-            let failed = |why: String| format!("compilation failed: {why}");
+            let failed = |reason: String| format!("compilation failed: {reason}");
             let mut expression = cel::parse(source).map_err(failed)?;
             // A call of an unknown function fails when it is evaluated.
             cel::check_names(&expression, variables, &LIBRARIES, |_| true).map_err(failed)?;

@@ -112,7 +112,7 @@ impl Predicate {
         match self.expressions.matches(cluster, scores, budget) {
             Ok(true) => None,
             Ok(false) => Some("an expression is false".into()),
-            Err(why) => Some(why),
+            Err(error) => Some(error),
         }
     }
 

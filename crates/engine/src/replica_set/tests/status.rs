@@ -113,9 +113,12 @@ fn placements_are_verified_unless_one_is_missing_refused_or_empty() {
     let mut refused = decision(1, 0, 1);
     refused.refused = vec![Refused::new("rolloutStrategy.type", "X", "no such value", "write one of All")];
     refused.absent = vec![Mandatory::Name("canary".into())];
-    let why = verified(&[placement(works, 1, &refused)]);
-    assert!(why.starts_with("False NotAsExpected rolloutStrategy.type: \"X\" is refused"), "{why}");
-    assert!(why.contains("; mandatory group canary"), "{why}");
+    let condition = verified(&[placement(works, 1, &refused)]);
+    assert!(
+        condition.starts_with("False NotAsExpected rolloutStrategy.type: \"X\" is refused"),
+        "{condition}"
+    );
+    assert!(condition.contains("; mandatory group canary"), "{condition}");
     let none = WorkCounts::default();
     assert_eq!(verified(&[placement(none, 0, &complete)]), "False PlacementDecisionEmpty");
     assert_eq!(verified(&[placement(none, 1, &complete)]), "True AsExpected", "a work is to come");
@@ -217,13 +220,13 @@ fn a_failed_rollout_is_stalled_and_one_under_way_is_reconciling() {
     let breach =
         Breach { stage: "all".into(), failures: 1, allowed: 0, first: "c".into(), reports_until: None };
     let breached = RolloutDecision { breach: Some(breach), counts: moving, ..Default::default() };
-    let why = "True Failed placement p: too many failures in all: 1";
-    check(&breached, ["False Failed", why, &unexpected]);
+    let condition = "True Failed placement p: too many failures in all: 1";
+    check(&breached, ["False Failed", condition, &unexpected]);
     let revision = Hash("abc".into());
     let hold = Some(Wait::Quarantine { revision: revision.clone() });
     let returned = RolloutDecision { quarantine: Some(revision), hold, counts: moving, ..Default::default() };
-    let why = "True RolledBack placement p: waits for a new revision";
-    check(&returned, ["False RolledBack", why, &unexpected]);
+    let condition = "True RolledBack placement p: waits for a new revision";
+    check(&returned, ["False RolledBack", condition, &unexpected]);
     let status = of(&[placement(works, 3, &decision(3, 0, 3))]);
     assert_eq!(["Reconciling", "Stalled"].map(|it| told(&status, it)), ["False Complete"; 2]);
     // A completed rollout is ignored, whatever the policy has recorded.

@@ -143,8 +143,8 @@ fn a_path_leaves_out_a_field_an_item_or_a_field_of_items() {
 #[test]
 fn a_field_that_identifies_an_object_cannot_be_ignored() {
     for path in ["/apiVersion", "/kind", "/kind/x", "/metadata", "/metadata/name", "/metadata/namespace"] {
-        let why = format!("{path:?} cannot be ignored, because it identifies the object");
-        assert_eq!(FieldPath::parse(path), Err(why));
+        let reason = format!("{path:?} cannot be ignored, because it identifies the object");
+        assert_eq!(FieldPath::parse(path), Err(reason));
     }
     for path in ["", "/", "spec", "/spec//x", "/spec/[name", "/spec/[name]"] {
         assert!(FieldPath::parse(path).unwrap_err().contains("is not a field path"), "{path:?}");

@@ -95,7 +95,7 @@ impl Test {
 /// # Errors
 /// Describes what is not valid jq, or not supported.
 pub(super) fn compile(source: &str, budget: &mut StepsLeft) -> Result<Expr, String> {
-    budget.take_text(source.len()).map_err(|why| why.to_string())?;
+    budget.take_text(source.len()).map_err(|error| error.to_string())?;
     let tokens = Lexer::new(source).lex().map_err(|errors| {
         let rest = errors.first().map_or("", |(_, rest)| rest);
         format!("invalid jq at {rest:?}")
@@ -221,10 +221,11 @@ impl Compiler<'_> {
     fn pattern(&mut self, pattern: Value) -> Result<Expr, String> {
         let Value::String(pattern) = pattern else { return unsupported("test without a text") };
         let before = self.patterns;
-        let regex = compile_within(&pattern, &mut self.patterns)
-            .map_err(|why| format!("the regular expression {pattern:?} is invalid or too large: {why}"))?;
+        let regex = compile_within(&pattern, &mut self.patterns).map_err(|error| {
+            format!("the regular expression {pattern:?} is invalid or too large: {error}")
+        })?;
         let size = before - self.patterns;
-        self.budget.take(size / BYTES_OF_A_STEP).map_err(|why| why.to_string())?;
+        self.budget.take(size / BYTES_OF_A_STEP).map_err(|error| error.to_string())?;
         Ok(Expr::Matches { regex: Box::new(regex), size })
     }
 }

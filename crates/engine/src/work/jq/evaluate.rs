@@ -43,8 +43,8 @@ pub(super) enum Stop {
 }
 
 impl From<OutOfSteps> for Stop {
-    fn from(why: OutOfSteps) -> Self {
-        Self::Steps(why)
+    fn from(reason: OutOfSteps) -> Self {
+        Self::Steps(reason)
     }
 }
 
@@ -296,6 +296,6 @@ fn recurse<'a>(node: &Node<'a>, budget: &mut StepsLeft, out: &mut Vec<Node<'a>>)
     items.iter().try_for_each(|item| recurse(item, budget, out))
 }
 
-pub(super) fn failed<T>(why: &str) -> Result<T, Stop> {
-    Err(Stop::Failed(why.to_owned()))
+pub(super) fn failed<T>(reason: &str) -> Result<T, Stop> {
+    Err(Stop::Failed(reason.to_owned()))
 }

@@ -36,12 +36,12 @@ pub(super) fn paths(expression: &str, object: &Value, steps: &mut StepsLeft) -> 
     let run = || {
         let compiled = compile::compile(expression, steps)?;
         evaluate::paths(&compiled, object, steps).map_err(|stop| match stop {
-            Stop::Failed(why) => why,
-            Stop::Steps(why) => why.to_string(),
+            Stop::Failed(error) => error,
+            Stop::Steps(error) => error.to_string(),
         })
     };
     // The parser and the evaluation recurse, and the parser is third-party code.
     let found = cel::with_stack_of_parser(|| catch_unwind(AssertUnwindSafe(run)));
     let found = found.unwrap_or_else(|_| Err("it failed unexpectedly".into()));
-    found.map_err(|why| format!("the jq path expression {expression:?}: {why}"))
+    found.map_err(|error| format!("the jq path expression {expression:?}: {error}"))
 }

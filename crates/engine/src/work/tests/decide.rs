@@ -189,10 +189,10 @@ fn the_note_of_a_go_agent_counts_while_the_work_is_applied() {
 
 #[test]
 fn what_cannot_be_ignored_is_refused_in_words() {
-    let check = |rule: Value, why: &str| {
+    let check = |rule: Value, reason: &str| {
         let chain = (0..50).fold(json!(1), |below, _| json!({"a": below}));
         let decision = decided(ignoring(rule), deployment(json!({}), chain), None, false);
-        assert_eq!(decision, ApplyDecision::Refuse(ApplyRefusal::IgnoredFields(why.into())));
+        assert_eq!(decision, ApplyDecision::Refuse(ApplyRefusal::IgnoredFields(reason.into())));
     };
     check(
         json!({"condition": "OnSpokePresent", "jqPathExpressions": [".spec.x", "env.x"]}),
@@ -211,20 +211,20 @@ fn what_cannot_be_ignored_is_refused_in_words() {
 
 #[test]
 fn a_manifest_that_can_be_applied_to_no_cluster_is_refused_in_words() {
-    let check = |edit: fn(&mut Wanted), why: Option<ApplyRefusal>| {
+    let check = |edit: fn(&mut Wanted), reason: Option<ApplyRefusal>| {
         let manifest = deployment(json!({}), json!({}));
         let mut wanted =
             read(&work(json!({"workload": {"manifests": [manifest]}})), |_| served("deployments")).remove(0);
         edit(&mut wanted);
         let decision = decide(&wanted, None, &owner(), false);
-        match why {
-            Some(why) => assert_eq!(decision, ApplyDecision::Refuse(why)),
+        match reason {
+            Some(reason) => assert_eq!(decision, ApplyDecision::Refuse(reason)),
             None => assert!(matches!(decision, ApplyDecision::Apply { .. }), "{decision:?}"),
         }
     };
     check(|_| {}, None);
-    let rejected = |why: &str| Some(ApplyRefusal::Rejected(why.into()));
-    let failed = |why: &str| Some(ApplyRefusal::Failed(why.into()));
+    let rejected = |reason: &str| Some(ApplyRefusal::Rejected(reason.into()));
+    let failed = |reason: &str| Some(ApplyRefusal::Failed(reason.into()));
     let unnamed = "the manifest has no kind or no name";
     check(|wanted| wanted.reference.key.name.clear(), rejected(unnamed));
     check(|wanted| wanted.reference.gvk.kind.clear(), rejected(unnamed));

@@ -58,8 +58,8 @@ fn of_manifest(status: &ManifestWorkStatus, at: usize) -> &[Condition] {
     &status.resource_status.manifests[at].conditions
 }
 
-fn failed(why: &str) -> Attempt {
-    Attempt::Failed(ApplyRefusal::Failed(why.into()))
+fn failed(reason: &str) -> Attempt {
+    Attempt::Failed(ApplyRefusal::Failed(reason.into()))
 }
 
 const APPLIED: &str = "Applied=True AppliedManifestComplete: Apply manifest complete";

@@ -156,9 +156,9 @@ fn a_plan_that_waits_for_a_kind_that_may_not_be_listed_reads_the_refusal_until_i
     harness.ended.clear();
     harness.dispatcher.watched(&kind, refused(), harness.now);
     harness.after(1);
-    let why = |harness: &Harness| harness.dispatcher.caches().object(&deployment()).unwrap_err();
-    assert!(!why(&harness).is_coming() && why(&harness).to_string().contains("forbidden"));
-    assert!(harness.ended.iter().any(|ended| ended.read_error == Some(why(&harness))));
+    let error = |harness: &Harness| harness.dispatcher.caches().object(&deployment()).unwrap_err();
+    assert!(!error(&harness).is_coming() && error(&harness).to_string().contains("forbidden"));
+    assert!(harness.ended.iter().any(|ended| ended.read_error == Some(error(&harness))));
 
     harness.listed("Deployment", &[listed(1)]);
     harness.after(1);

@@ -304,7 +304,7 @@ fn an_unreadable_object_blocks_its_own_key_and_lists_that_could_overlook_it() {
 
     harness.ended();
     let kind = Arc::clone(&harness.kinds["ConfigMap"]);
-    let refused = Unreadable { key: key("sound"), labels: None, why: "data: not a map".into() };
+    let refused = Unreadable { key: key("sound"), labels: None, reason: "data: not a map".into() };
     harness.dispatcher.watched(&kind, WatcherEvent::Applied(Decoded::Unreadable(refused)), harness.now);
     harness.changed("Secret", json!({"metadata": {"namespace": "ns", "name": "s"}}));
     harness.changed("ConfigMap", map("sound"));

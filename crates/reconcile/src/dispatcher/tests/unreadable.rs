@@ -30,7 +30,7 @@ fn who_asks_is_woken_when_an_object_becomes_unreadable_and_when_it_stops_to_be()
     harness.after(1);
     harness.ended();
     let refuse = |harness: &mut Harness| {
-        let refused = Unreadable { key: key("s"), labels: None, why: "data: not a map".into() };
+        let refused = Unreadable { key: key("s"), labels: None, reason: "data: not a map".into() };
         let kind = Arc::clone(&harness.kinds["Secret"]);
         harness.dispatcher.watched(&kind, WatcherEvent::Applied(Decoded::Unreadable(refused)), harness.now);
         harness.after(2);

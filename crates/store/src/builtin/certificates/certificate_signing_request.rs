@@ -122,12 +122,12 @@ fn check_decisions(old: &Object, new: &Object, errors: &mut Vec<FieldError>) {
     let (before, after) = (decisions(old), decisions(new));
     let stay: BTreeSet<&str> = after.iter().copied().collect();
     if after.len() > 1 {
-        let why = "Approved and Denied conditions are mutually exclusive";
-        errors.push(FieldError::invalid("status.conditions", &after.into(), why));
+        let detail = "Approved and Denied conditions are mutually exclusive";
+        errors.push(FieldError::invalid("status.conditions", &after.into(), detail));
     } else if before.iter().any(|decision| !stay.contains(decision)) {
         let removed = before.first().copied().unwrap_or_default();
-        let why = format!("updates may not remove a condition of type {removed:?}");
-        errors.push(FieldError::forbidden("status.conditions", why));
+        let detail = format!("updates may not remove a condition of type {removed:?}");
+        errors.push(FieldError::forbidden("status.conditions", detail));
     }
 }
 
@@ -135,20 +135,20 @@ fn check(request: &Object, errors: &mut Vec<FieldError>) {
     let encoded = text(request, &["spec", "request"]);
     let decoded = STANDARD.decode(encoded).unwrap_or_default();
     if !decoded.starts_with(b"-----BEGIN CERTIFICATE REQUEST-----") {
-        let why = "PEM block type must be CERTIFICATE REQUEST";
-        errors.push(FieldError::invalid("spec.request", &encoded.into(), why));
+        let detail = "PEM block type must be CERTIFICATE REQUEST";
+        errors.push(FieldError::invalid("spec.request", &encoded.into(), detail));
     }
     let signer = text(request, &["spec", "signerName"]);
     if signer.is_empty() {
         errors.push(FieldError::required("spec.signerName", ""));
     } else if signer.split_once('/').is_none_or(|(domain, path)| !domain.contains('.') || path.is_empty()) {
-        let why = "should be a fully qualified domain and path of the form 'example.com/signer-name'";
-        errors.push(FieldError::invalid("spec.signerName", &signer.into(), why));
+        let detail = "should be a fully qualified domain and path of the form 'example.com/signer-name'";
+        errors.push(FieldError::invalid("spec.signerName", &signer.into(), detail));
     }
     let seconds = request.at(&["spec", "expirationSeconds"]).unwrap_or(&Value::Null);
     if seconds.as_i64().is_some_and(|seconds| seconds < SHORTEST) {
-        let why = format!("may not specify a duration less than {SHORTEST} seconds (10 minutes)");
-        errors.push(FieldError::invalid("spec.expirationSeconds", seconds, why));
+        let detail = format!("may not specify a duration less than {SHORTEST} seconds (10 minutes)");
+        errors.push(FieldError::invalid("spec.expirationSeconds", seconds, detail));
     }
     let usages = request.at(&["spec", "usages"]).and_then(Value::as_array).cloned().unwrap_or_default();
     if usages.is_empty() {

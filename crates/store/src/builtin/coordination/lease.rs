@@ -15,8 +15,8 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
         }
         let transitions = new.at(&["spec", "leaseTransitions"]);
         if let Some(transitions) = transitions.filter(|count| count.as_i64().is_some_and(|n| n < 0)) {
-            let why = "must be greater than or equal to 0";
-            errors.push(FieldError::invalid("spec.leaseTransitions", transitions, why));
+            let detail = "must be greater than or equal to 0";
+            errors.push(FieldError::invalid("spec.leaseTransitions", transitions, detail));
         }
     },
     columns: &[NAME, column("Holder", |o, _| text(o, &["spec", "holderIdentity"]).into()), AGE],

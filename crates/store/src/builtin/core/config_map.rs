@@ -27,7 +27,7 @@ fn check_keys_stand_once(map: &Object, errors: &mut Vec<FieldError>) {
         |field: &str| map.0.get(field).and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key);
     let binary: BTreeSet<&String> = keys("binaryData").collect();
     for key in keys("data").filter(|key| binary.contains(key)) {
-        let why = "duplicate of key present in binaryData";
-        errors.push(FieldError::invalid(format!("data[{key}]"), &key.clone().into(), why));
+        let detail = "duplicate of key present in binaryData";
+        errors.push(FieldError::invalid(format!("data[{key}]"), &key.clone().into(), detail));
     }
 }

@@ -35,8 +35,8 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
         let found = new.at(&["involvedObject", "namespace"]).and_then(Value::as_str).unwrap_or_default();
         let fits = found == new.namespace() || (found.is_empty() && new.namespace() == "default");
         if !fits {
-            let why = "does not match event.namespace";
-            errors.push(FieldError::invalid("involvedObject.namespace", &found.into(), why));
+            let detail = "does not match event.namespace";
+            errors.push(FieldError::invalid("involvedObject.namespace", &found.into(), detail));
         }
     },
     columns: COLUMNS,

@@ -31,8 +31,8 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
         let (phase, is_going) = (text(new, &["status", "phase"]), new.is_terminating());
         let (wanted, deleted) = if is_going { ("Terminating", "not empty") } else { ("Active", "empty") };
         if phase != wanted {
-            let why = format!("may only be '{wanted}' if `deletionTimestamp` is {deleted}");
-            errors.push(FieldError::invalid("status.Phase", &phase.into(), why));
+            let detail = format!("may only be '{wanted}' if `deletionTimestamp` is {deleted}");
+            errors.push(FieldError::invalid("status.Phase", &phase.into(), detail));
         }
     },
     columns: &[NAME, column("Status", |o, _| text(o, &["status", "phase"]).into()), AGE],

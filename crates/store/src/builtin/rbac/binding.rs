@@ -74,8 +74,8 @@ fn check_subjects(object: &Object, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::required(format!("subjects[{i}].namespace"), ""));
         }
         if is_account && !text("name").is_empty() && !is_dns_subdomain(text("name")) {
-            let why = "a lowercase RFC 1123 subdomain is expected";
-            errors.push(FieldError::invalid(format!("subjects[{i}].name"), &text("name").into(), why));
+            let detail = "a lowercase RFC 1123 subdomain is expected";
+            errors.push(FieldError::invalid(format!("subjects[{i}].name"), &text("name").into(), detail));
         }
         let group = if is_account { "" } else { GROUP };
         if kinds.contains(&text("kind")) && text("apiGroup") != group {

@@ -13,8 +13,8 @@ pub(super) fn check_selectors(role: &Object, errors: &mut Vec<FieldError>) {
     let selectors = role.at(&["aggregationRule", "clusterRoleSelectors"]).and_then(Value::as_array);
     let selectors = selectors.map(Vec::as_slice).unwrap_or_default();
     if selectors.is_empty() && role.at(&["aggregationRule"]).is_some() {
-        let why = "at least one clusterRoleSelector required if aggregationRule is non-nil";
-        errors.push(FieldError::required("aggregationRule.clusterRoleSelectors", why));
+        let detail = "at least one clusterRoleSelector required if aggregationRule is non-nil";
+        errors.push(FieldError::required("aggregationRule.clusterRoleSelectors", detail));
     }
     for (i, selector) in selectors.iter().enumerate() {
         let path = format!("aggregationRule.clusterRoleSelectors[{i}]");
@@ -29,8 +29,8 @@ pub(super) fn check_selectors(role: &Object, errors: &mut Vec<FieldError>) {
         let parsed = LabelSelector::deserialize(selector)
             .map_err(|e| e.to_string())
             .and_then(|selector| Selector::parse(&selector).map_err(|e| e.to_string()));
-        if let Err(why) = parsed {
-            errors.push(FieldError::invalid(path, selector, why));
+        if let Err(detail) = parsed {
+            errors.push(FieldError::invalid(path, selector, detail));
         }
     }
 }
@@ -47,8 +47,8 @@ pub(super) fn check(role: &Object, of_the_cluster: bool, errors: &mut Vec<FieldE
         let has =
             |field: &str| rule.get(field).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
         let urls = rule.get("nonResourceURLs").unwrap_or(&Value::Null);
-        let mut missing = |field: &str, why: &str| {
-            errors.push(FieldError::required(format!("rules[{i}].{field}"), why));
+        let mut missing = |field: &str, detail: &str| {
+            errors.push(FieldError::required(format!("rules[{i}].{field}"), detail));
         };
         if !has("verbs") {
             missing("verbs", "verbs must contain at least one value");
@@ -62,13 +62,13 @@ pub(super) fn check(role: &Object, of_the_cluster: bool, errors: &mut Vec<FieldE
             }
             continue;
         }
-        let why = if !of_the_cluster {
+        let detail = if !of_the_cluster {
             "namespaced rules cannot apply to non-resource URLs"
         } else if ["apiGroups", "resources", "resourceNames"].into_iter().any(has) {
             "rules cannot apply to both regular resources and non-resource URLs"
         } else {
             continue;
         };
-        errors.push(FieldError::invalid(format!("rules[{i}].nonResourceURLs"), urls, why));
+        errors.push(FieldError::invalid(format!("rules[{i}].nonResourceURLs"), urls, detail));
     }
 }

@@ -52,7 +52,7 @@ impl View for Rendering {
     }
 
     fn memo<M: Memo>(&self, _: M) -> Read<Arc<M::Output>> {
-        Err(ReadError { what: M::NAME.into(), why: "it is slow".into(), reason: ReadErrorReason::Pending })
+        Err(ReadError { what: M::NAME.into(), cause: "it is slow".into(), reason: ReadErrorReason::Pending })
     }
 }
 

@@ -50,8 +50,8 @@ fn a_failing_expression_says_why() {
         ("managedCluster.scores('absent').size() == 0", "no valid AddOnPlacementScore absent"),
         ("'{'.parseJSON() == 1", "EOF"),
     ] {
-        let why = check(expression).unwrap_err();
-        assert!(why.contains(part), "{expression}: {why}");
+        let reason = check(expression).unwrap_err();
+        assert!(reason.contains(part), "{expression}: {reason}");
     }
 }
 

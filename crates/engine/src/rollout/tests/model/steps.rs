@@ -127,8 +127,8 @@ impl World {
             let decision = advance(&input, now);
             let passes = self.passes(&state, &decision);
             let checked = oracle::check(&input, &decision, now).map_err(|broken| broken.to_string());
-            if let Err(why) = checked.and_then(|()| self.check_fixpoint(&world, &passes)) {
-                return Err(self.trace(&came_from, state, &why));
+            if let Err(error) = checked.and_then(|()| self.check_fixpoint(&world, &passes)) {
+                return Err(self.trace(&came_from, state, &error));
             }
             for (_, next) in self.events(&state).into_iter().chain(passes) {
                 if let Entry::Vacant(unseen) = came_from.entry(next) {
@@ -149,7 +149,7 @@ impl World {
     }
 
     /// Returns the steps to the state that breaks a promise.
-    fn trace(&self, came_from: &BTreeMap<S, Option<S>>, broken: S, why: &str) -> String {
+    fn trace(&self, came_from: &BTreeMap<S, Option<S>>, broken: S, reason: &str) -> String {
         let mut steps = Vec::new();
         let mut at = broken;
         while let Some(from) = came_from[&at] {
@@ -159,7 +159,7 @@ impl World {
             at = from;
         }
         steps.reverse();
-        format!("{}: {why}\n  after {}\n  in {broken:?}", self.name, steps.join("; "))
+        format!("{}: {reason}\n  after {}\n  in {broken:?}", self.name, steps.join("; "))
     }
 
     /// Returns true if another cluster in a group was assigned the revision.

@@ -57,13 +57,13 @@ fn expressions_find_the_fields_that_gojq_finds() {
         let (expression, answer) = line.split_once('\t').unwrap();
         let ours = found(expression);
         if answer == "fails" {
-            let why = ours.unwrap_err();
-            assert!(!why.contains("is not supported") && !why.contains("is no jq"), "{why}");
+            let error = ours.unwrap_err();
+            assert!(!error.contains("is not supported") && !error.contains("is no jq"), "{error}");
             continue;
         }
         let answer: Vec<Vec<Value>> = serde_json::from_str(answer).unwrap();
         let theirs: BTreeSet<_> = answer.iter().filter_map(|path| existing(path, &manifest)).collect();
-        let ours = ours.unwrap_or_else(|why| panic!("{expression}: {why}"));
+        let ours = ours.unwrap_or_else(|error| panic!("{expression}: {error}"));
         // A path to a missing value removes nothing.
         let is_there = |path: &&Vec<String>| manifest.pointer(&pointer(path)).is_some();
         let ours: BTreeSet<_> = ours.iter().filter(is_there).cloned().collect();
@@ -77,9 +77,9 @@ fn pointer(path: &[String]) -> String {
 
 #[test]
 fn what_is_not_evaluated_is_refused_by_name() {
-    let check = |expression: &str, why: &str| {
+    let check = |expression: &str, reason: &str| {
         let error = found(expression).unwrap_err();
-        assert_eq!(error, format!("the jq path expression {expression:?}: {why}"));
+        assert_eq!(error, format!("the jq path expression {expression:?}: {reason}"));
     };
     check("def f: f; f", "def is not supported");
     check("[.[] as $x | $x]", "a value that is no literal, in this place, is not supported");
@@ -135,7 +135,7 @@ fn values_are_compared_contained_and_of_a_type_as_in_jq() {
             "other": {"x": 1}, "missing": {"y": "t"}}});
     let is_found = |expression: &str| {
         let found = paths(expression, &object, &mut StepsLeft(MAX_STEPS));
-        !found.unwrap_or_else(|why| panic!("{expression}: {why}")).is_empty()
+        !found.unwrap_or_else(|error| panic!("{expression}: {error}")).is_empty()
     };
     for (expression, expected) in [
         ("select(.n > 9007199254740992).n", true),
@@ -169,8 +169,11 @@ fn the_longest_expression_is_evaluated_and_a_short_pattern_costs_little() {
 
 #[test]
 fn failures_say_which_type_has_no_fields() {
-    let check = |expression: &str, why: &str| {
-        assert_eq!(found(expression).unwrap_err(), format!("the jq path expression {expression:?}: {why}"));
+    let check = |expression: &str, reason: &str| {
+        assert_eq!(
+            found(expression).unwrap_err(),
+            format!("the jq path expression {expression:?}: {reason}")
+        );
     };
     check(".spec.replicas.x", "a value of type number has nothing at a string");
     check(".webhooks[]", "a value of type null cannot be iterated over");
