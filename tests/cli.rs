@@ -38,11 +38,11 @@ pub(crate) struct Cli {
 
 impl Cli {
     pub(crate) fn new(dir: &Path, name: &str, server: &Server) -> Self {
-        Self::of_user(dir, name, server, &["system:masters"])
+        Self::for_user(dir, name, server, &["system:masters"])
     }
 
     /// Returns a command line for the user `name`, a member of some groups.
-    pub(crate) fn of_user(dir: &Path, name: &str, server: &Server, groups: &[&str]) -> Self {
+    pub(crate) fn for_user(dir: &Path, name: &str, server: &Server, groups: &[&str]) -> Self {
         let kubeconfig = dir.join(name);
         let text = serde_json::to_string(&server.kubeconfig(name, groups).unwrap()).unwrap();
         std::fs::write(&kubeconfig, text).unwrap();
@@ -103,10 +103,10 @@ async fn start(
 }
 
 fn a_token_names_an_address_that_clusters_reach(hub: &Cli) {
-    let told = |line: &str| String::from_utf8(hub.output(line, "").stderr).unwrap();
-    assert_eq!(told("get token"), "", "the agents of an embedded hub reach it on this machine");
+    let warnings = |line: &str| String::from_utf8(hub.output(line, "").stderr).unwrap();
+    assert_eq!(warnings("get token"), "", "the agents of an embedded hub reach it on this machine");
     let line = "get token --hub-apiserver https://hub.example.com:6443/";
-    assert_eq!(told(line), "");
+    assert_eq!(warnings(line), "");
     let printed = hub.run(line);
     assert!(printed.contains(" --hub-apiserver https://hub.example.com:6443 "), "{printed}");
 }
@@ -325,7 +325,8 @@ async fn a_cluster_of_one_hub_is_not_joined_to_another_in_passing(cli: &Cli, dir
     let pod = agents.get("wheelwright-agent").await.unwrap().spec.template.spec.unwrap();
     assert_eq!(pod.image_pull_secrets.unwrap()[0].name, "registry");
     let bindings: Api<ClusterRoleBinding> = Api::all(spoke.client());
-    let subjects = async |name: &str| bindings.get_opt(name).await.unwrap().and_then(|held| held.subjects);
+    let subjects =
+        async |name: &str| bindings.get_opt(name).await.unwrap().and_then(|binding| binding.subjects);
     let switch = format!("switch-hub --hub-kubeconfig {}", dir.join("bootstrap").display());
     assert!(cli.refused(&format!("{switch} --namespace second")).contains("has not joined a hub yet"));
     let of_second = subjects("wheelwright-agent:second").await.unwrap();
@@ -392,9 +393,9 @@ async fn a_fleet_is_run_by_commands_from_the_token_to_the_end() {
     assert!(claims.get_opt(&claim_name()).await.unwrap().is_some());
     // An agent that stops before it sees the end of a work leaves its cached copy behind.
     let secrets: Api<Secret> = Api::namespaced(spoke.client(), AGENT_NAMESPACE);
-    let kept =
+    let work =
         json!({"metadata": {"name": "kept", "labels": {KEPT_WORK_LABEL: "hub"}}, "type": KEPT_WORK_TYPE});
-    secrets.create(&PostParams::default(), &serde_json::from_value(kept).unwrap()).await.unwrap();
+    secrets.create(&PostParams::default(), &serde_json::from_value(work).unwrap()).await.unwrap();
     let output = on_spoke.run("unjoin --cluster-name c1");
     assert!(secrets.get_opt("kept").await.unwrap().is_none());
     assert!(output.contains("Removed the agent and its identity from cluster c1"), "{output}");

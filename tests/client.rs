@@ -213,9 +213,13 @@ async fn an_agent_joins_and_works_through_the_proxy_of_its_bootstrap_kubeconfig(
     eventually("the work is applied", async || maps.get_opt("one").await.unwrap().is_some()).await;
     assert!(tunnels.lock().unwrap().len() >= 2, "the bootstrap identity and its own both use the proxy");
     let secrets: Api<Secret> = Api::namespaced(spoke.client(), AGENT_NAMESPACE);
-    let kept = secrets.get(HUB_KUBECONFIG_SECRET).await.unwrap().data.unwrap();
-    let kept = Kubeconfig::from_yaml(std::str::from_utf8(&kept["kubeconfig"].0).unwrap()).unwrap();
-    assert_eq!(kept.clusters[0].cluster.as_ref().unwrap().proxy_url, Some(proxy), "its restart uses it too");
+    let stored = secrets.get(HUB_KUBECONFIG_SECRET).await.unwrap().data.unwrap();
+    let stored = Kubeconfig::from_yaml(std::str::from_utf8(&stored["kubeconfig"].0).unwrap()).unwrap();
+    assert_eq!(
+        stored.clusters[0].cluster.as_ref().unwrap().proxy_url,
+        Some(proxy),
+        "its restart uses it too"
+    );
     stop.cancel();
     agent.await.unwrap();
 }

@@ -352,7 +352,7 @@ async fn a_leader_that_was_stopped_writes_nothing_when_it_goes_on() {
     };
     let all = async |word: &str| {
         let works = works(&client).await;
-        works.len() == CLUSTERS && works.iter().all(|(held, _)| held == word)
+        works.len() == CLUSTERS && works.iter().all(|(found, _)| found == word)
     };
     let mut first = start("first");
     eventually("the first version on all clusters", async || all("one").await).await;

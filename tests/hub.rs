@@ -95,14 +95,14 @@ async fn a_full_disk_changes_nothing_and_the_hub_goes_on_when_there_is_space_aga
     let api = hub.config_maps().await;
     let post = PostParams::default();
     eventually("the namespace has what every namespace has", async || state(&api).await.len() == 1).await;
-    let kept = api.create(&post, &config_map("kept", "short")).await.unwrap();
+    let map = api.create(&post, &config_map("kept", "short")).await.unwrap();
     let before = state(&api).await;
     hub.limit_files(&(hub.journal_size() + 1000).to_string());
     let long = "x".repeat(100_000);
     for attempt in 0..3 {
         let refused = api.create(&post, &config_map(&format!("new-{attempt}"), &long)).await.unwrap_err();
         assert!(matches!(&refused, kube::Error::Api(status) if status.code == 500), "{refused}");
-        let mut changed = kept.clone();
+        let mut changed = map.clone();
         changed.data = config_map("", &long).data;
         api.replace("kept", &post, &changed).await.unwrap_err();
         assert_eq!(state(&api).await, before);

@@ -167,8 +167,8 @@ async fn a_client_that_only_speaks_the_contract_of_ocm_joins_rotates_is_denied_a
     send(&admin, Method::POST, WORKS, work).await.unwrap();
     let finalizers = |all: Value| json!({"metadata": {"finalizers": all}});
     let path = format!("{WORKS}/w");
-    let kept = finalizers(json!(["cluster.open-cluster-management.io/manifest-work-cleanup"]));
-    send(&agent, Method::PATCH, &path, kept).await.unwrap();
+    let with_finalizer = finalizers(json!(["cluster.open-cluster-management.io/manifest-work-cleanup"]));
+    send(&agent, Method::PATCH, &path, with_finalizer).await.unwrap();
     let applied = json!({"status": {"conditions": [{
         "type": "Applied", "status": "True", "reason": "AppliedManifestWorkComplete",
         "message": "Apply manifest work complete",

@@ -110,7 +110,7 @@ async fn an_agent_that_starts_while_its_hub_is_away_goes_on_correcting_drift() {
     let maps: Api<ConfigMap> = Api::namespaced(on_spoke.clone(), "default");
     let works: Api<ManifestWork> = Api::namespaced(on_hub.clone(), "c1");
     let secrets: Api<Secret> = Api::namespaced(on_spoke.clone(), AGENT_NAMESPACE);
-    let kept = async || {
+    let stored_works = async || {
         let all = secrets.list(&ListParams::default()).await.unwrap().items;
         all.iter().filter(|one| one.type_.as_deref() == Some("gitops.wheelwright.dev/kept-work")).count()
     };
@@ -118,7 +118,7 @@ async fn an_agent_that_starts_while_its_hub_is_away_goes_on_correcting_drift() {
         send_work(&on_hub, name).await;
         eventually("the work is applied", async || maps.get_opt(name).await.unwrap().is_some()).await;
     }
-    eventually("the works are kept", async || kept().await == 2).await;
+    eventually("the works are kept", async || stored_works().await == 2).await;
     eventually("the agent is ready", async || probe(&format!("https://{health}"), "/readyz").await == "ok")
         .await;
     agent.end().await;
@@ -154,7 +154,7 @@ async fn an_agent_that_starts_while_its_hub_is_away_goes_on_correcting_drift() {
         maps.get_opt("goes").await.unwrap().is_none()
     })
     .await;
-    eventually("and is not kept any more", async || kept().await == 1).await;
+    eventually("and is not kept any more", async || stored_works().await == 1).await;
     eventually("a work that was changed meanwhile is applied", async || {
         maps.get("stays").await.unwrap().data.is_some_and(|data| data["v"] == "2")
     })
@@ -256,7 +256,7 @@ async fn an_agent_whose_renewal_nobody_approves_renews_its_lease_and_applies_wor
     let renewal = waiting().await;
     let secrets: Api<Secret> = Api::namespaced(on_spoke.clone(), AGENT_NAMESPACE);
     let identity = async || secrets.get(HUB_KUBECONFIG_SECRET).await.unwrap().data;
-    let held = identity().await;
+    let identity_before = identity().await;
     let leases: Api<Lease> = Api::namespaced(on_hub.clone(), "c1");
     let renewed =
         async || leases.get("managed-cluster-lease").await.unwrap().spec.and_then(|spec| spec.renew_time);
@@ -274,7 +274,7 @@ async fn an_agent_whose_renewal_nobody_approves_renews_its_lease_and_applies_wor
         rotated.is_some_and(|one| one.is_false() && one.message.contains("approve and sign"))
     })
     .await;
-    assert_eq!((waiting().await, identity().await), (renewal, held), "the renewal still waits");
+    assert_eq!((waiting().await, identity().await), (renewal, identity_before), "the renewal still waits");
     agent.end().await;
     operator.end().await;
 }

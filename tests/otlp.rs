@@ -132,8 +132,8 @@ impl Collector {
 
     /// Returns the spans in the trace of a commit.
     fn of(&self, commit: &str) -> Vec<Span> {
-        let held = self.0.lock().unwrap();
-        held.iter().filter(|span| commit.starts_with(&span.trace)).cloned().collect()
+        let spans = self.0.lock().unwrap();
+        spans.iter().filter(|span| commit.starts_with(&span.trace)).cloned().collect()
     }
 
     /// Returns the clusters whose works appear in a commit's trace.

@@ -65,7 +65,7 @@ fn workflow(dir: &Path, name: &str, further: &[(&str, &str)]) -> String {
 }
 
 fn objects_of(store: &Store) -> Vec<Object> {
-    HubSnapshot::of(store).objects.into_iter().map(Arc::unwrap_or_clone).collect()
+    HubSnapshot::new(store).objects.into_iter().map(Arc::unwrap_or_clone).collect()
 }
 
 /// Adds an available cluster that has joined.
@@ -103,9 +103,13 @@ fn refuses_commits_without_signatures(dir: &Path, objects: &[Object]) {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "wheelwright-system", "name": "signers"},
         "data": {"allowed_signers": signers}});
     items.as_array_mut().unwrap().push(secret);
-    let (code, told) = json_of(&ask(&items));
-    assert_eq!((code, &told["verdict"], &told["objects"]), (12, &json!("refused"), &json!([])), "{told:#}");
-    let reason = told["refused"].as_str().unwrap();
+    let (code, answer) = json_of(&ask(&items));
+    assert_eq!(
+        (code, &answer["verdict"], &answer["objects"]),
+        (12, &json!("refused"), &json!([])),
+        "{answer:#}"
+    );
+    let reason = answer["refused"].as_str().unwrap();
     assert!(reason.starts_with("commit ") && reason.contains("is refused"), "{reason}");
 }
 
@@ -139,7 +143,7 @@ async fn a_plan_reads_a_hub_or_a_file_and_its_exit_code_tells_the_verdict() {
     eventually("the first commit is applied", is_ready).await;
     let has_works = async || {
         let works = |store: &mut Store, _| {
-            HubSnapshot::of(store).objects.iter().filter(|it| it.kind() == "ManifestWork").count()
+            HubSnapshot::new(store).objects.iter().filter(|it| it.kind() == "ManifestWork").count()
         };
         server.with_store(works) == 2
     };
@@ -349,10 +353,10 @@ fn a_plan_refuses_a_rewind_that_nobody_accepted() {
     write(&objects);
     let back = [&hub[..], &["--base", "main"]].concat();
     for (head, args, from) in [("wheelwright/status", &hub[..], &one), (&*one, &back[..], &two)] {
-        let (code, told) = json_of(&plan(dir, head, args));
-        assert_eq!((code, &told["verdict"]), (12, &json!("refused")), "{told:#}");
-        let step = format!("accept-revision={from}..{}", told["commit"].as_str().unwrap());
-        assert!(told["refused"].as_str().unwrap().contains(&step), "{told:#}");
+        let (code, answer) = json_of(&plan(dir, head, args));
+        assert_eq!((code, &answer["verdict"]), (12, &json!("refused")), "{answer:#}");
+        let step = format!("accept-revision={from}..{}", answer["commit"].as_str().unwrap());
+        assert!(answer["refused"].as_str().unwrap().contains(&step), "{answer:#}");
     }
     // Another ConfigRepo of the branch had accepted a commit that is no longer on the branch.
     let mut left = objects.clone();
@@ -364,17 +368,18 @@ fn a_plan_refuses_a_rewind_that_nobody_accepted() {
     }
     items.push(other);
     write(&left);
-    let (code, told) = json_of(&plan(dir, "main", &[&hub[..], &["--config-repo", "config/fleet"]].concat()));
-    let reason = told["others"][0]["refused"].as_str().unwrap_or_default();
-    assert!(code == 12 && reason.contains("accept-revision=ffff"), "{told:#}");
-    assert_eq!(told["objects"].as_array().map(Vec::len), Some(1), "{told:#}");
+    let (code, answer) =
+        json_of(&plan(dir, "main", &[&hub[..], &["--config-repo", "config/fleet"]].concat()));
+    let reason = answer["others"][0]["refused"].as_str().unwrap_or_default();
+    assert!(code == 12 && reason.contains("accept-revision=ffff"), "{answer:#}");
+    assert_eq!(answer["objects"].as_array().map(Vec::len), Some(1), "{answer:#}");
 
     let repo = objects.as_array_mut().unwrap().iter_mut().find(|item| item["kind"] == "ConfigRepo").unwrap();
     repo["metadata"]["annotations"]["gitops.wheelwright.dev/accept-revision"] =
         json!(format!("{two}..{one}"));
     write(&objects);
-    let (code, told) = json_of(&plan(dir, &one, &back));
-    assert_eq!((code, &told["verdict"]), (10, &json!("change")), "{told:#}");
+    let (code, answer) = json_of(&plan(dir, &one, &back));
+    assert_eq!((code, &answer["verdict"]), (10, &json!("change")), "{answer:#}");
 
     let url = format!("file://{}", repository.display());
     let mut git = Command::new("git");
@@ -382,8 +387,8 @@ fn a_plan_refuses_a_rewind_that_nobody_accepted() {
     assert!(git.status().unwrap().success());
     std::fs::rename(&repository, dir.join("full.git")).unwrap();
     std::fs::rename(dir.join("shallow.git"), &repository).unwrap();
-    let (code, told) = json_of(&plan(dir, "HEAD", &hub));
-    assert_eq!((code, &told["verdict"]), (10, &json!("change")), "a clone without history refuses nothing");
+    let (code, answer) = json_of(&plan(dir, "HEAD", &hub));
+    assert_eq!((code, &answer["verdict"]), (10, &json!("change")), "a clone without history refuses nothing");
 }
 
 #[test]

@@ -104,7 +104,7 @@ async fn a_tenant_sees_what_it_may_list_in_its_namespace_and_what_is_missing() {
     let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
     let client = crate::trace::client(&hub.kubeconfig("admin", &["system:masters"]).unwrap()).await;
     load(&client, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain/rollout.yaml")).await;
-    let tenant = Cli::of_user(dir.path(), "tenant", &hub, &[]);
+    let tenant = Cli::for_user(dir.path(), "tenant", &hub, &[]);
     for command in ["status", "status -n fleet"] {
         let refused = tenant.refused(command);
         assert!(refused.contains("cannot list resource"), "{refused}");

@@ -115,18 +115,18 @@ async fn a_cluster_is_handed_over_to_another_hub_with_its_objects() {
     let command = tokio::task::spawn_blocking(move || on_spoke.output(&switch, ""));
     accept(&on_second, &second).await;
     let output = command.await.unwrap();
-    let (told, asked) =
+    let (printed, asked) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    assert!(output.status.success(), "{told}{asked}");
+    assert!(output.status.success(), "{printed}{asked}");
     assert!(asked.contains("On the new hub run: wheelwright accept --clusters c1"), "{asked}");
     let url = format!(" to {}", second_server.url);
     assert!(
-        told.starts_with("Switched cluster c1 from hub ")
-            && told.contains(&url)
-            && told.contains("renews its lease there"),
-        "{told}"
+        printed.starts_with("Switched cluster c1 from hub ")
+            && printed.contains(&url)
+            && printed.contains("renews its lease there"),
+        "{printed}"
     );
-    assert!(told.contains("kubectl delete managedcluster c1"), "{told}");
+    assert!(printed.contains("kubectl delete managedcluster c1"), "{printed}");
     joins(&on_second).await;
 
     send_work(&second, "m").await;

@@ -97,7 +97,7 @@ fn registrations(
             user,
             groups,
             units,
-            proof: Proof::of(asked, addon, driver),
+            proof: Proof::new(asked, addon, driver),
             is_hosted,
         }
     };
@@ -120,7 +120,7 @@ pub(super) enum Proof {
 
 impl Proof {
     /// Returns the proof that an add-on requests. Only the hub's API server accepts tokens.
-    pub(super) fn of(
+    pub(super) fn new(
         asked: &RegistrationConfig,
         addon: &ManagedClusterAddOn,
         driver: &KubeClientDriver,

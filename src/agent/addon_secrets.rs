@@ -79,13 +79,13 @@ impl AddOns<'_> {
     /// first call also finds credentials that an earlier process stored.
     pub(super) async fn delete_credentials(
         &self,
-        kept: &mut StoredSecrets,
+        stored: &mut StoredSecrets,
         addons: &[Arc<ManagedClusterAddOn>],
     ) -> Result<(), JoinError> {
-        kept.last_attempt = Some(now());
-        if !kept.is_complete {
-            kept.secrets.extend(self.kept_before().await?);
-            kept.is_complete = true;
+        stored.last_attempt = Some(now());
+        if !stored.is_complete {
+            stored.secrets.extend(self.stored_before().await?);
+            stored.is_complete = true;
         }
         let secrets = |addon: &ManagedClusterAddOn| {
             self.registrations(addon).into_iter().map(|registration| registration.secret())
@@ -93,13 +93,13 @@ impl AddOns<'_> {
         let registered: BTreeSet<CredentialsSecret> =
             addons.iter().flat_map(|addon| secrets(addon)).collect();
         let on_hub: Api<ManagedClusterAddOn> = Api::namespaced(self.client.clone(), &self.options.cluster);
-        for (secret, addon) in kept.unregistered(&registered, !addons.is_empty(), Instant::now()) {
+        for (secret, addon) in stored.unregistered(&registered, !addons.is_empty(), Instant::now()) {
             let live = on_hub.get_opt(&addon).await.map_err(api("look for an add-on that may be gone"))?;
             if live.iter().flat_map(secrets).any(|live| live == secret) {
                 continue;
             }
             self.delete_secret(&secret).await?;
-            kept.secrets.remove(&secret);
+            stored.secrets.remove(&secret);
         }
         Ok(())
     }
@@ -110,11 +110,13 @@ impl AddOns<'_> {
         CredentialsSecret { key, is_hosted }: &CredentialsSecret,
     ) -> Result<(), JoinError> {
         let beside: Api<Secret> = Api::namespaced(self.place(*is_hosted).clone(), &key.namespace);
-        let held = beside.get_metadata_opt(&key.name).await.map_err(api(READ_CREDENTIALS))?;
-        let Some(held) = held.map(|held| held.metadata).filter(|held| self.has_written(held)) else {
+        let found = beside.get_metadata_opt(&key.name).await.map_err(api(READ_CREDENTIALS))?;
+        let Some(metadata) =
+            found.map(|secret| secret.metadata).filter(|metadata| self.has_written(metadata))
+        else {
             return Ok(());
         };
-        let preconditions = Preconditions { uid: held.uid, resource_version: held.resource_version };
+        let preconditions = Preconditions { uid: metadata.uid, resource_version: metadata.resource_version };
         match beside.delete(&key.name, &DeleteParams::default().preconditions(preconditions)).await {
             Ok(_) => info!(secret = %key, "deleted the credentials of an add-on that is gone"),
             Err(kube::Error::Api(status)) if status.is_not_found() => {}
@@ -132,7 +134,7 @@ impl AddOns<'_> {
 
     /// Returns the secrets of this cluster's add-ons on this hub. Agents of other hubs may store theirs in the
     /// same namespaces.
-    async fn kept_before(&self) -> Result<Vec<(CredentialsSecret, String)>, JoinError> {
+    async fn stored_before(&self) -> Result<Vec<(CredentialsSecret, String)>, JoinError> {
         let (hub, cluster) = (self.hub.label(), &self.options.cluster);
         let ours = format!("{CLUSTER_NAME_LABEL}={cluster},{ADDON_CREDENTIALS_LABEL}={hub}");
         let params = ListParams::default().labels(&ours);
@@ -183,11 +185,11 @@ impl AddOns<'_> {
     pub(super) async fn stored(&self, registration: &Registration) -> Result<Option<Secret>, JoinError> {
         let CredentialsSecret { key, is_hosted } = registration.secret();
         let secrets: Api<Secret> = Api::namespaced(self.place(is_hosted).clone(), &key.namespace);
-        let held = secrets.get_opt(&key.name).await.map_err(api(READ_CREDENTIALS))?;
-        let of = held.as_ref().and_then(|secret| secret.metadata.labels.as_ref()?.get(CLUSTER_NAME_LABEL));
+        let found = secrets.get_opt(&key.name).await.map_err(api(READ_CREDENTIALS))?;
+        let of = found.as_ref().and_then(|secret| secret.metadata.labels.as_ref()?.get(CLUSTER_NAME_LABEL));
         match of.filter(|cluster| is_hosted && **cluster != self.options.cluster) {
             Some(cluster) => Err(JoinError::OfAnotherCluster { secret: key, cluster: cluster.clone() }),
-            None => Ok(held),
+            None => Ok(found),
         }
     }
 

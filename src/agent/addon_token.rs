@@ -63,12 +63,12 @@ impl AddOns<'_> {
         if !self.has_namespace(registration.is_hosted, &registration.namespace).await? {
             return Ok(later(now(), RETRY));
         }
-        let held = self.stored(registration).await?;
+        let stored = self.stored(registration).await?;
         let is_of_this_hub =
-            |secret: &Secret| text(secret, "kubeconfig").is_some_and(|held| self.hub.is_named_by(&held));
-        let held = held.filter(is_of_this_hub).and_then(|secret| Claims::read(&text(&secret, "token")?));
-        let held = held.filter(|claims| claims.of.serviceaccount.uid == uid);
-        if let Some(fresh) = held.filter(|claims| claims.renew_at() > now()) {
+            |secret: &Secret| text(secret, "kubeconfig").is_some_and(|text| self.hub.is_named_by(&text));
+        let claims = stored.filter(is_of_this_hub).and_then(|secret| Claims::read(&text(&secret, "token")?));
+        let of_account = claims.filter(|claims| claims.of.serviceaccount.uid == uid);
+        if let Some(fresh) = of_account.filter(|claims| claims.renew_at() > now()) {
             return Ok(fresh.renew_at());
         }
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &self.options.cluster);

@@ -76,7 +76,7 @@ impl AddOns<'_> {
     /// Gets credentials for add-ons that have no fresh ones, several at a time, until `stop`.
     pub(super) async fn keep(&self, shell: Handle, stop: &CancellationToken) {
         let mut ended: BTreeMap<Registration, RegistrationAttempts> = BTreeMap::new();
-        let mut kept = StoredSecrets::default();
+        let mut stored = StoredSecrets::default();
         let mut running: BTreeMap<Registration, CancellationToken> = BTreeMap::new();
         let mut attempts = FuturesUnordered::new();
         if let Err(error) = self.has_namespace(false, DEFAULT_ADDON_NAMESPACE).await {
@@ -86,8 +86,8 @@ impl AddOns<'_> {
         while !stop.is_cancelled() {
             let addons = shell.caches().list::<ManagedClusterAddOn>(Query::namespace(&self.options.cluster));
             if let Ok(addons) = &addons
-                && kept.is_due(now())
-                && let Err(error) = self.delete_credentials(&mut kept, addons).await
+                && stored.is_due(now())
+                && let Err(error) = self.delete_credentials(&mut stored, addons).await
             {
                 let error = with_causes(&error);
                 warn!(error, "cannot delete the credentials of a removed add-on; retrying");
@@ -121,7 +121,7 @@ impl AddOns<'_> {
                     }
                     running.remove(&registration);
                     if !matches!(result, Err(JoinError::OfAnotherCluster { .. })) {
-                        kept.add(&registration);
+                        stored.add(&registration);
                     }
                     ended.entry(registration).or_default().ended(result.ok(), now());
                 }
@@ -181,11 +181,12 @@ impl AddOns<'_> {
             .stored(registration)
             .await?
             .and_then(|secret| match registration.is_of_the_hub() {
-                true => Credentials::of_secret(&secret).filter(|held| self.hub.is_named_by(&held.kubeconfig)),
-                false => Credentials::of_certificate(&secret),
+                true => Credentials::from_secret(&secret)
+                    .filter(|stored| self.hub.is_named_by(&stored.kubeconfig)),
+                false => Credentials::from_certificate(&secret),
             })
-            .filter(|held| registration.is_named_by(&held.subject));
-        if let Some(fresh) = fresh.filter(|held| held.renew_at() > now()) {
+            .filter(|stored| registration.is_named_by(&stored.subject));
+        if let Some(fresh) = fresh.filter(|stored| stored.renew_at() > now()) {
             // An earlier attempt may have stored the credentials without reporting them.
             if !known.is_rotated {
                 self.report(addon, rotated(&fresh)).await?;

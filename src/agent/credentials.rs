@@ -31,14 +31,14 @@ impl Credentials {
     }
 
     /// Reads the identity in a secret; `None` if it has none.
-    pub(super) fn of_secret(secret: &Secret) -> Option<Self> {
+    pub(super) fn from_secret(secret: &Secret) -> Option<Self> {
         let data = secret.data.as_ref()?;
         let text = |key: &str| data.get(key).and_then(|bytes| String::from_utf8(bytes.0.clone()).ok());
         Self::read(text("tls.crt")?, text("tls.key")?, text("kubeconfig")?).ok()
     }
 
     /// Reads a certificate that is not an identity on the hub; `None` if the secret has none.
-    pub(super) fn of_certificate(secret: &Secret) -> Option<Self> {
+    pub(super) fn from_certificate(secret: &Secret) -> Option<Self> {
         let data = secret.data.as_ref()?;
         let text = |key: &str| data.get(key).and_then(|bytes| String::from_utf8(bytes.0.clone()).ok());
         Self::read(text("tls.crt")?, text("tls.key")?, String::new()).ok()

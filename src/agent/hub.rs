@@ -66,22 +66,25 @@ pub(super) struct BootstrapHub {
 impl BootstrapHub {
     /// Reads the hub from the current bootstrap kubeconfig.
     pub(super) fn read(bootstrap: &Bootstrap) -> Result<Self, JoinError> {
-        Self::of(&bootstrap.read()?)
+        Self::from_kubeconfig(&bootstrap.read()?)
     }
 
     /// Returns true if a stored kubeconfig is for this hub. The text may differ, because OCM's agent formats it
     /// differently.
-    pub(super) fn is_named_by(&self, kept: &str) -> bool {
-        let kept = Kubeconfig::from_yaml(kept).map_err(|error| JoinError::Kubeconfig(error.to_string()));
-        kept.and_then(|kept| Self::of(&kept)).is_ok_and(|kept| kept.address() == self.address())
+    pub(super) fn is_named_by(&self, kubeconfig: &str) -> bool {
+        Self::parse(kubeconfig).is_ok_and(|hub| hub.address() == self.address())
     }
 
     /// Returns true if a stored kubeconfig is for this hub. The CA and the proxy may differ, because an
     /// identity stays valid when they change. If it is another hub after all, that hub rejects the identity.
-    pub(super) fn has_name_of(&self, kept: &str) -> bool {
-        let kept = Kubeconfig::from_yaml(kept).map_err(|error| JoinError::Kubeconfig(error.to_string()));
+    pub(super) fn has_name_of(&self, kubeconfig: &str) -> bool {
         let name = |hub: &Self| (hub.server.clone(), hub.entry.clone());
-        kept.and_then(|kept| Self::of(&kept)).is_ok_and(|kept| name(&kept) == name(self))
+        Self::parse(kubeconfig).is_ok_and(|hub| name(&hub) == name(self))
+    }
+
+    fn parse(kubeconfig: &str) -> Result<Self, JoinError> {
+        let parsed = Kubeconfig::from_yaml(kubeconfig);
+        Self::from_kubeconfig(&parsed.map_err(|error| JoinError::Kubeconfig(error.to_string()))?)
     }
 
     /// Returns true if this hub issued the identity to an agent of this cluster.
@@ -106,7 +109,7 @@ impl BootstrapHub {
     }
 
     /// Reads the hub of the current context.
-    fn of(bootstrap: &Kubeconfig) -> Result<Self, JoinError> {
+    fn from_kubeconfig(bootstrap: &Kubeconfig) -> Result<Self, JoinError> {
         let missing = |what: &str| JoinError::Kubeconfig(format!("it has no {what}"));
         let current = bootstrap
             .current_context
@@ -253,8 +256,8 @@ users: [{name: bootstrap, user: {token: first}}]
         let seeds = [BOOTSTRAP, &other, json, certificate].map(|text| text.as_bytes().to_vec());
         let run = |bytes: &[u8]| {
             let data = ["tls.crt", "tls.key", "kubeconfig"].map(|key| (key.into(), ByteString(bytes.into())));
-            let kept = Secret { data: Some(data.into()), ..Secret::default() };
-            if let Some(credentials) = Credentials::of_secret(&kept) {
+            let secret = Secret { data: Some(data.into()), ..Secret::default() };
+            if let Some(credentials) = Credentials::from_secret(&secret) {
                 assert!(credentials.renew_at() <= credentials.expires(), "it is renewed when it has expired");
             }
             let Ok(kubeconfig) = Kubeconfig::from_yaml(&String::from_utf8_lossy(bytes)) else { return };

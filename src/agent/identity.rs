@@ -18,23 +18,24 @@ pub(super) async fn obtain(
     refused: &str,
     stop: &CancellationToken,
 ) -> Result<Credentials, JoinError> {
-    let held = spoke::load(options).await?.filter(|held| held.cluster() == options.cluster);
-    let named = options.agent_id.clone().or_else(|| held.as_ref().map(|held| held.agent.clone()));
-    let mut held = held.filter(|held| {
-        hub.has_issued(held, &options.cluster)
-            && held.certificate != refused
-            && named.as_ref().is_none_or(|agent| *agent == held.agent)
+    let stored = spoke::load(options).await?.filter(|stored| stored.cluster() == options.cluster);
+    let named = options.agent_id.clone().or_else(|| stored.as_ref().map(|stored| stored.agent.clone()));
+    let mut usable = stored.filter(|stored| {
+        hub.has_issued(stored, &options.cluster)
+            && stored.certificate != refused
+            && named.as_ref().is_none_or(|agent| *agent == stored.agent)
     });
-    if let Some(held) = held.as_mut().filter(|held| options.registers() && !hub.is_named_by(&held.kubeconfig))
+    if let Some(stored) =
+        usable.as_mut().filter(|stored| options.registers() && !hub.is_named_by(&stored.kubeconfig))
     {
         info!(cluster = options.cluster, "the hub's CA or proxy has changed; keeping the identity");
-        held.kubeconfig = hub.stored_kubeconfig()?;
-        spoke::store(options, held, hub).await?;
+        stored.kubeconfig = hub.stored_kubeconfig()?;
+        spoke::store(options, stored, hub).await?;
     }
-    if let Some(held) = held
-        && (held.expires() > now() || is_taken(hub, &held).await)
+    if let Some(stored) = usable
+        && (stored.expires() > now() || is_taken(hub, &stored).await)
     {
-        return Ok(held);
+        return Ok(stored);
     }
     if !options.registers() {
         return Err(JoinError::NoIdentity(options.secret.clone()));
@@ -44,9 +45,9 @@ pub(super) async fn obtain(
 
 /// Returns true if a hub accepts an identity that has expired according to this machine's clock, which may be
 /// ahead. A hub that does not answer counts as accepting, so that the controllers keep running.
-async fn is_taken(hub: &BootstrapHub, held: &Credentials) -> bool {
-    match hub.client_with(held).await {
-        Ok(client) => !is_refused(&client, held.cluster()).await,
+async fn is_taken(hub: &BootstrapHub, identity: &Credentials) -> bool {
+    match hub.client_with(identity).await {
+        Ok(client) => !is_refused(&client, identity.cluster()).await,
         Err(_) => false,
     }
 }

@@ -92,7 +92,7 @@ pub(super) async fn write_addresses(hub: &kube::Client, options: &AgentOptions) 
     let configs = &mut cluster.spec.managed_cluster_client_configs;
     let before = configs.len();
     for config in &options.client_configs {
-        if !configs.iter().any(|held| held.url == config.url) {
+        if !configs.iter().any(|present| present.url == config.url) {
             configs.push(config.clone());
         }
     }

@@ -69,22 +69,22 @@ fn is_refused(error: &JoinError) -> bool {
 impl Leaver<'_> {
     async fn attempt(&self) -> Result<(), JoinError> {
         let secrets: Api<Secret> = Api::namespaced(self.home.clone(), &self.secret.namespace);
-        let held = secrets.get_opt(&self.secret.name).await.map_err(api("read the identity"))?;
+        let secret = secrets.get_opt(&self.secret.name).await.map_err(api("read the identity"))?;
         let claim = self.claim().await?;
-        let kept = held.as_ref().and_then(Credentials::of_secret).map(|credentials| credentials.agent);
+        let agent = secret.as_ref().and_then(Credentials::from_secret).map(|credentials| credentials.agent);
         // If the secret is gone, the claim still identifies the finalizers.
         let claimed = claim.as_ref().and_then(|claim| AgentIdentity::parse(&claim.spec.value));
         let is_ours = |spec: &AppliedManifestWorkSpec| {
-            kept.as_ref() == Some(&spec.agent_id)
+            agent.as_ref() == Some(&spec.agent_id)
                 || claimed.as_ref().is_some_and(|identity| identity.has(spec))
         };
-        if kept.is_some() || claimed.is_some() {
+        if agent.is_some() || claimed.is_some() {
             self.free_applied_works(is_ours).await?;
         }
         if let Some(claim) = claim {
             self.delete_claim(&claim).await?;
         }
-        if held.is_some() {
+        if secret.is_some() {
             let deleted = secrets.delete(&self.secret.name, &DeleteParams::default()).await;
             deleted.map(|_| ()).or_else(gone).map_err(api("delete the identity"))?;
         }
@@ -103,9 +103,10 @@ impl Leaver<'_> {
             if !work.has_finalizer(APPLIED_WORK_FINALIZER) {
                 continue;
             }
-            let kept: Vec<_> =
+            let finalizers: Vec<_> =
                 work.finalizers().iter().filter(|one| *one != APPLIED_WORK_FINALIZER).collect();
-            let patch = json!({"metadata": {"finalizers": kept, "resourceVersion": work.resource_version()}});
+            let patch =
+                json!({"metadata": {"finalizers": finalizers, "resourceVersion": work.resource_version()}});
             let patched = works.patch(&work.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await;
             patched.map(|_| ()).or_else(gone).map_err(api(FREE_APPLIED))?;
         }
@@ -117,11 +118,11 @@ impl Leaver<'_> {
         claims.get_opt(&claim_name(self.secret)).await.or_else(gone).map_err(api(READ_CLAIM))
     }
 
-    async fn delete_claim(&self, held: &ClusterClaim) -> Result<(), JoinError> {
+    async fn delete_claim(&self, claim: &ClusterClaim) -> Result<(), JoinError> {
         let claims: Api<ClusterClaim> = Api::all(self.spoke.clone());
-        let precondition = Preconditions { uid: held.metadata.uid.clone(), ..Preconditions::default() };
+        let precondition = Preconditions { uid: claim.metadata.uid.clone(), ..Preconditions::default() };
         let params = DeleteParams::default().preconditions(precondition);
-        let deleted = claims.delete(held.name(), &params).await;
+        let deleted = claims.delete(claim.name(), &params).await;
         let deleted = deleted.map(|_| ()).or_else(gone);
         deleted.map_err(api("delete the ClusterClaim with the identity of the agent"))
     }

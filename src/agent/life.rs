@@ -77,7 +77,7 @@ impl IdentityUse<'_> {
                 End::Over
             }
             reason = switch::lost(self.options, self.shell) => End::Lost(reason),
-            () = self.told() => End::Over,
+            () = self.keep_reporting() => End::Over,
             () = self.refused() => End::Refused(self.credentials.certificate.clone()),
             () = self.unclaimed() => {
                 warn!(cluster = self.options.cluster, "another client has changed or deleted the agent's ClusterClaim");
@@ -143,7 +143,7 @@ impl IdentityUse<'_> {
     }
 
     /// Reports the validity of the certificate to the hub, unless its renewal is due. Never returns.
-    async fn told(&self) {
+    async fn keep_reporting(&self) {
         let clusters: Api<ManagedCluster> = Api::all(self.client.clone());
         let mut wait = Wait::new(FIRST_WAIT, LONGEST_WAIT_TO_RENEW);
         while self.options.registers() && self.credentials.renew_at() > now() {
@@ -174,8 +174,8 @@ impl IdentityUse<'_> {
     async fn replaced(&self) {
         loop {
             sleep(READ_PERIOD).await;
-            let kept = spoke::load(self.options).await.ok().flatten();
-            if kept.is_some_and(|kept| kept.certificate != self.credentials.certificate) {
+            let stored = spoke::load(self.options).await.ok().flatten();
+            if stored.is_some_and(|stored| stored.certificate != self.credentials.certificate) {
                 return;
             }
         }
@@ -224,8 +224,9 @@ impl IdentityUse<'_> {
         let (mut answers, mut asked) = (Answers::default(), Instant::now());
         loop {
             sleep(LOOK_PERIOD).await;
-            let held = self.shell.and_then(|shell| shell.caches().get::<ManagedCluster>(&key).ok().flatten());
-            answers.look(held.as_deref());
+            let cached =
+                self.shell.and_then(|shell| shell.caches().get::<ManagedCluster>(&key).ok().flatten());
+            answers.look(cached.as_deref());
             if asked.elapsed() < ASK_PERIOD {
                 continue;
             }
@@ -252,8 +253,8 @@ struct Answers {
 
 impl Answers {
     /// Updates `is_deleted` from the cached cluster, if there is one.
-    fn look(&mut self, held: Option<&ManagedCluster>) {
-        self.is_deleted = held.map_or(self.is_deleted, Metadata::is_terminating);
+    fn look(&mut self, cached: Option<&ManagedCluster>) {
+        self.is_deleted = cached.map_or(self.is_deleted, Metadata::is_terminating);
     }
 
     fn add<T>(&mut self, answer: &Result<Option<T>, kube::Error>) {

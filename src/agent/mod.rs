@@ -12,12 +12,12 @@ mod files;
 mod hub;
 mod identity;
 mod join;
-mod kept;
 mod leave;
 mod life;
 mod requests;
 mod run;
 mod spoke;
+mod stored_works;
 mod switch;
 mod wait;
 

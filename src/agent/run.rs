@@ -10,8 +10,8 @@ use tracing::{error, warn};
 use super::addon_registration::AddOns;
 use super::error::JoinError;
 use super::hub::BootstrapHub;
-use super::kept::KeptWorks;
 use super::life::{End, IdentityUse};
+use super::stored_works::StoredWorks;
 use super::wait::Wait;
 use super::{AgentOptions, identity, join, spoke, switch};
 use crate::serve;
@@ -38,7 +38,7 @@ pub async fn run(mut options: AgentOptions, stop: CancellationToken) {
     }
     let mut wait = Wait::new(FIRST_WAIT, LONGEST_WAIT);
     // Without its identity, the agent does not know its current hub.
-    while let Err(error) = switch::to_kept(&mut options).await {
+    while let Err(error) = switch::to_stored(&mut options).await {
         let error = with_causes(&error);
         warn!(cluster = options.cluster, error, "cannot read the identity yet; the agent tries again");
         if stop.run_until_cancelled(sleep(wait.take())).await.is_none() {
@@ -137,7 +137,7 @@ async fn live(
         end.unwrap_or(End::Over)
     };
     let addons = AddOns { hub: &hub, client: &client, options };
-    let works = KeptWorks::new(options, &hub);
+    let works = StoredWorks::new(options, &hub);
     let write_addresses = async {
         if !options.registers() || options.client_configs.is_empty() {
             return;

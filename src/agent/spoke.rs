@@ -45,14 +45,14 @@ pub async fn install_definitions(
     let definitions: Api<CustomResourceDefinition> = Api::all(spoke.clone());
     for wanted in wanted {
         let name = wanted.name().to_owned();
-        let held = match definitions.get_opt(&name).await {
+        let found = match definitions.get_opt(&name).await {
             Err(kube::Error::Api(refusal)) if refusal.code == 403 && is_served(spoke, &wanted).await => {
                 continue;
             }
-            held => held.map_err(api(READ_DEFINITIONS))?,
+            found => found.map_err(api(READ_DEFINITIONS))?,
         };
-        match held.filter(is_of_another) {
-            Some(held) => serves_all(&held, &wanted)?,
+        match found.filter(is_of_another) {
+            Some(found) => serves_all(&found, &wanted)?,
             None => {
                 let applied = definitions.patch(&name, &params(), &Patch::Apply(&wanted)).await;
                 applied.map_err(api("install the definitions on the cluster"))?;
@@ -86,13 +86,17 @@ fn is_of_another(definition: &CustomResourceDefinition) -> bool {
     })
 }
 
-fn serves_all(held: &CustomResourceDefinition, wanted: &CustomResourceDefinition) -> Result<(), JoinError> {
-    let is_served = |name: &str| held.spec.versions.iter().any(|held| held.name == name && held.served);
+fn serves_all(
+    installed: &CustomResourceDefinition,
+    wanted: &CustomResourceDefinition,
+) -> Result<(), JoinError> {
+    let is_served =
+        |name: &str| installed.spec.versions.iter().any(|version| version.name == name && version.served);
     let missing = wanted.spec.versions.iter().find(|version| version.served && !is_served(&version.name));
     match missing {
         None => Ok(()),
         Some(version) => {
-            let name = held.name().to_owned();
+            let name = installed.name().to_owned();
             Err(JoinError::Definition { name, version: version.name.clone() })
         }
     }
@@ -117,7 +121,7 @@ pub(super) async fn load(options: &AgentOptions) -> Result<Option<Credentials>, 
     let Key { namespace, name } = &options.secret;
     let secrets: Api<Secret> = Api::namespaced(options.home().clone(), namespace);
     let secret = secrets.get_opt(name).await.map_err(api("read the identity kept on the cluster"))?;
-    Ok(secret.as_ref().and_then(Credentials::of_secret))
+    Ok(secret.as_ref().and_then(Credentials::from_secret))
 }
 
 /// Returns the cluster name in the stored identity. If there is none, returns a random name, like OCM's agent.
@@ -133,8 +137,8 @@ pub async fn cluster_name(
         return Ok(name);
     }
     let secrets: Api<Secret> = Api::namespaced(home.clone(), &secret.namespace);
-    let held = secrets.get_opt(&secret.name).await.map_err(api("read the identity kept on the cluster"))?;
-    let named = held.and_then(|held| String::from_utf8(held.data?.remove("cluster-name")?.0).ok());
+    let found = secrets.get_opt(&secret.name).await.map_err(api("read the identity kept on the cluster"))?;
+    let named = found.and_then(|secret| String::from_utf8(secret.data?.remove("cluster-name")?.0).ok());
     match named.filter(|name| !name.is_empty()) {
         Some(name) => Ok(name),
         None => random_name(),

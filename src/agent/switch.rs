@@ -82,13 +82,13 @@ fn is_denied(cluster: &ManagedCluster) -> bool {
 ///
 /// # Errors
 /// The agent has several hubs, and its identity cannot be read.
-pub(super) async fn to_kept(options: &mut AgentOptions) -> Result<(), JoinError> {
+pub(super) async fn to_stored(options: &mut AgentOptions) -> Result<(), JoinError> {
     if options.other_hubs.is_empty() {
         return Ok(());
     }
-    let Some(held) = spoke::load(options).await? else { return Ok(()) };
+    let Some(stored) = spoke::load(options).await? else { return Ok(()) };
     for _ in 0..=options.other_hubs.len() {
-        if BootstrapHub::read(&options.bootstrap).is_ok_and(|hub| hub.has_name_of(&held.kubeconfig)) {
+        if BootstrapHub::read(&options.bootstrap).is_ok_and(|hub| hub.has_name_of(&stored.kubeconfig)) {
             break;
         }
         rotate(options);

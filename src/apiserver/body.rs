@@ -54,7 +54,7 @@ impl Body {
     }
 
     /// Creates a body from a value that was parsed elsewhere.
-    pub(super) fn of(value: Value) -> Self {
+    pub(super) fn from_value(value: Value) -> Self {
         Self { value, repeated: Vec::new() }
     }
 

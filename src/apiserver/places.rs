@@ -19,7 +19,7 @@ pub(super) struct Places(Mutex<Shares>);
 #[derive(Debug)]
 struct Shares {
     free: usize,
-    held: BTreeMap<String, usize>,
+    used_by: BTreeMap<String, usize>,
 }
 
 /// One or more places, released on drop; `None` for exempt users.
@@ -28,7 +28,7 @@ pub(super) struct Place(Option<(Arc<Places>, String, usize)>);
 
 impl Places {
     pub(super) fn new(count: usize) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Shares { free: count, held: BTreeMap::new() })))
+        Arc::new(Self(Mutex::new(Shares { free: count, used_by: BTreeMap::new() })))
     }
 
     /// Takes a place; `None` if the user already has a fair share.
@@ -54,10 +54,10 @@ impl Places {
             return Some(Place(None));
         }
         let mut shares = self.shares();
-        let held = shares.held.get(&user.name).copied().unwrap_or_default();
-        let count = count(shares.free.saturating_sub(held))?;
+        let used = shares.used_by.get(&user.name).copied().unwrap_or_default();
+        let count = count(shares.free.saturating_sub(used))?;
         shares.free -= count;
-        shares.held.insert(user.name.clone(), held + count);
+        shares.used_by.insert(user.name.clone(), used + count);
         Some(Place(Some((self.clone(), user.name.clone(), count))))
     }
 
@@ -71,10 +71,10 @@ impl Drop for Place {
         let Some((places, user, count)) = &self.0 else { return };
         let mut shares = places.shares();
         shares.free += count;
-        if let Some(held) = shares.held.get_mut(user) {
-            *held -= count;
-            if *held == 0 {
-                shares.held.remove(user);
+        if let Some(used) = shares.used_by.get_mut(user) {
+            *used -= count;
+            if *used == 0 {
+                shares.used_by.remove(user);
             }
         }
     }
@@ -110,7 +110,7 @@ mod tests {
         assert!(places.take(&user("a")).is_none());
         drop(one);
         assert!(places.take(&user("a")).is_some());
-        assert!(places.shares().held.is_empty() && places.shares().free == 2);
+        assert!(places.shares().used_by.is_empty() && places.shares().free == 2);
     }
 
     #[test]

@@ -289,7 +289,7 @@ fn read_body(content_type: &str, body: &[u8]) -> Result<Body, ApiError> {
             .map_err(|e| ApiError::bad_request(format!("the body is not JSON: {e}"))),
         "application/yaml" => yaml(body, Role::Object),
         "application/vnd.kubernetes.protobuf" => {
-            protobuf::decode(body).map(Body::of).map_err(ApiError::bad_request)
+            protobuf::decode(body).map(Body::from_value).map_err(ApiError::bad_request)
         }
         other => Err(ApiError::unsupported_media_type(format!(
             "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf; found {other:?}"
@@ -306,7 +306,7 @@ fn yaml(body: &[u8], role: Role) -> Result<Body, ApiError> {
     let text =
         std::str::from_utf8(body).map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))?;
     let value = serde_saphyr::from_str(text);
-    value.map(Body::of).map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))
+    value.map(Body::from_value).map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))
 }
 
 /// Parses the object in a body, and returns it with the warnings for the client.

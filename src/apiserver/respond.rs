@@ -81,14 +81,15 @@ pub(super) fn warn(response: &mut Response, warnings: &[String]) {
 }
 
 /// Keeps `held` until the client has read the response or disconnected.
-pub(super) fn until_read(response: Response, held: impl Send + Unpin + 'static) -> Response {
-    response.map(|body| if body.is_end_stream() { body } else { Body::new(UntilRead { body, _held: held }) })
+pub(super) fn until_read(response: Response, guard: impl Send + Unpin + 'static) -> Response {
+    response
+        .map(|body| if body.is_end_stream() { body } else { Body::new(UntilRead { body, _guard: guard }) })
 }
 
 /// A body without a size hint, so that it is only dropped after the client has read everything before the end.
 struct UntilRead<T> {
     body: Body,
-    _held: T,
+    _guard: T,
 }
 
 impl<T: Unpin> HttpBody for UntilRead<T> {

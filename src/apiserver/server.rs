@@ -168,8 +168,8 @@ impl Server {
     /// # Errors
     /// Fails if the system has no randomness.
     pub fn admin_kubeconfig_again(&self, before: &str) -> Result<String, pki::Error> {
-        let kept = super::kubeconfig::identity_in(before).filter(|identity| self.is_good(identity));
-        let credential = match kept {
+        let reusable = super::kubeconfig::identity_in(before).filter(|identity| self.is_good(identity));
+        let credential = match reusable {
             Some(identity) => Credential::Certificate(identity),
             None => self.credential("admin", &[MASTERS])?,
         };

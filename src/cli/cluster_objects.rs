@@ -33,8 +33,8 @@ pub(crate) fn cluster_objects(name: &str, view: &impl View) -> Read<ClusterObjec
 
 /// Returns the names of the sets that contain a cluster, by label or by selector.
 fn sets(cluster: &ManagedCluster, view: &impl View) -> Read<Vec<String>> {
-    let attributes = ClusterAttributes::of(cluster);
+    let attributes = ClusterAttributes::from_cluster(cluster);
     let sets: Vec<Arc<ManagedClusterSet>> = view.list_readable(Query::ALL)?;
-    let members = sets.iter().map(|set| SetMembers::of(set));
+    let members = sets.iter().map(|set| SetMembers::from_set(set));
     Ok(members.filter(|set| set.contains(&attributes)).map(|set| set.name().to_owned()).collect())
 }

@@ -351,7 +351,7 @@ mod tests {
             "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"});
         let repo = serde_json::json!({"metadata": {"name": "fleet", "namespace": "n"}, "spec": {"url": "https://h/x"},
             "status": {"conditions": [condition]}});
-        let repository = Repository::of(&serde_json::from_value(repo).unwrap());
+        let repository = Repository::from_config_repo(&serde_json::from_value(repo).unwrap());
         let page = page(
             &Overview { repositories: vec![repository], ..Overview::default() },
             Style::PLAIN,
@@ -365,17 +365,21 @@ mod tests {
     fn what_a_held_plan_does_stands_below_its_approval() {
         let objects = vec!["ConfigMap n/a".into(), "ConfigMap n/b".into()];
         let changed = ObjectList { what: "3 objects to change".into(), objects, more: 1 };
-        let held = Repository {
+        let repository = Repository {
             name: "n/fleet".into(),
             held_plan: "c0de".into(),
             held_changes: vec![changed],
             ..Repository::default()
         };
-        let page =
-            page(&Overview { repositories: vec![held], ..Overview::default() }, Style::PLAIN, false, &[]);
-        let told = "\n  the plan waits for approval: wheelwright repo approve n/fleet c0de\n    \
+        let page = page(
+            &Overview { repositories: vec![repository], ..Overview::default() },
+            Style::PLAIN,
+            false,
+            &[],
+        );
+        let expected = "\n  the plan waits for approval: wheelwright repo approve n/fleet c0de\n    \
                     3 objects to change\n      ConfigMap n/a\n      ConfigMap n/b\n      and 1 more\n";
-        assert!(page.contains(told), "{page}");
+        assert!(page.contains(expected), "{page}");
     }
 
     #[test]
@@ -387,9 +391,9 @@ mod tests {
         };
         let failed = result("2", "RenderFailed", "2026-01-02T03:04:05Z");
         let history = vec![failed, result("1", "Applied", "")];
-        let told = Repository { name: "n/told".into(), history, ..Repository::default() };
+        let reported = Repository { name: "n/told".into(), history, ..Repository::default() };
         let new = Repository { name: "n/new".into(), ..Repository::default() };
-        let overview = Overview { repositories: vec![told, new], ..Overview::default() };
+        let overview = Overview { repositories: vec![reported, new], ..Overview::default() };
         let lines = "  last results of commits:\n    222222222222  RenderFailed  2026-01-02T03:04:05Z\n    \
                      111111111111  Applied\n";
         let [asked, usual] = [true, false].map(|has_history| page(&overview, Style::PLAIN, has_history, &[]));

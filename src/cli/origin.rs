@@ -34,17 +34,17 @@ pub(super) struct Origin {
 
 impl Origin {
     /// Returns the objects of a file as an origin.
-    pub(super) fn of_file(file: PathBuf) -> Self {
+    pub(super) fn from_file(file: PathBuf) -> Self {
         Self { snapshot: Some(file), hub: HubArgs::default(), objects: None }
     }
 
     /// Returns a hub as an origin.
-    pub(super) fn of_hub(hub: HubArgs) -> Self {
+    pub(super) fn from_hub(hub: HubArgs) -> Self {
         Self { snapshot: None, hub, objects: None }
     }
 
     /// Returns objects that were already read as an origin.
-    pub(super) fn of_objects(objects: Vec<Object>) -> Self {
+    pub(super) fn from_objects(objects: Vec<Object>) -> Self {
         Self { snapshot: None, hub: HubArgs::default(), objects: Some(objects) }
     }
 
@@ -71,7 +71,7 @@ impl Origin {
     pub(super) fn read(&self, wanted: &[KindToRead]) -> Result<Caches, CommandError> {
         let snapshot = match self.stored()? {
             Some(stored) => stored,
-            None => block_on(async { Snapshot::of_hub(&self.hub.connect().await?, wanted).await })?,
+            None => block_on(async { Snapshot::from_hub(&self.hub.connect().await?, wanted).await })?,
         };
         snapshot.caches(wanted)
     }
@@ -111,7 +111,7 @@ impl Origin {
 /// # Errors
 /// The hub does not answer or does not serve a kind, or an object does not match its type.
 pub(super) async fn read_hub(hub: &Client, wanted: &[KindToRead]) -> Result<Caches, CommandError> {
-    Snapshot::of_hub(hub, wanted).await?.caches(wanted)
+    Snapshot::from_hub(hub, wanted).await?.caches(wanted)
 }
 
 /// Returns true if a hub serves our kinds. A hub with only OCM's components does not, but its clusters, placements
@@ -232,7 +232,7 @@ struct Snapshot {
 
 impl Snapshot {
     /// Reads the objects of some kinds from a hub. Skips our kinds if the hub does not serve them.
-    async fn of_hub(hub: &Client, wanted: &[KindToRead]) -> Result<Self, CommandError> {
+    async fn from_hub(hub: &Client, wanted: &[KindToRead]) -> Result<Self, CommandError> {
         match Self::permitted_of_hub(hub, wanted, None).await? {
             (_, mut refused) if !refused.is_empty() => Err(refused.remove(0).1),
             (snapshot, _) => Ok(snapshot),

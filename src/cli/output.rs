@@ -93,10 +93,10 @@ impl Style {
             left = rest.unwrap_or_default();
             rest.is_some()
         };
-        let kept: Vec<&str> = text.lines().take_while(fits).collect();
-        let note = format!("and {} more lines", text.lines().count() - kept.len());
+        let lines: Vec<&str> = text.lines().take_while(fits).collect();
+        let note = format!("and {} more lines", text.lines().count() - lines.len());
         let note = format!("{note:.0$}\n", self.columns);
-        kept.into_iter().map(|line| format!("{line}\n")).chain([note]).collect()
+        lines.into_iter().map(|line| format!("{line}\n")).chain([note]).collect()
     }
 }
 

@@ -150,7 +150,7 @@ pub(super) async fn list<K: Kind>(
 
 impl WriteArgs {
     /// Returns the arguments for writes to a hub with text output.
-    pub(super) fn of(hub: HubArgs) -> Self {
+    pub(super) fn new(hub: HubArgs) -> Self {
         Self { hub, ..Self::default() }
     }
 
@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     impl Writer {
-        pub(in crate::cli) fn of(client: kube::Client) -> Self {
+        pub(in crate::cli) fn new(client: kube::Client) -> Self {
             let (lines, objects) = Default::default();
             Self { client, dry_run: false, output: Format::Text, lines, objects }
         }
@@ -370,7 +370,7 @@ mod tests {
         for (conflicts, succeeds, requests) in [(0, true, 2), (3, true, 8), (4, false, 8)] {
             let methods = Arc::new(Mutex::new(Vec::new()));
             let client = server(conflicts, Arc::clone(&methods));
-            let mut writer = Writer::of(client);
+            let mut writer = Writer::new(client);
             let key = Key::namespaced("n", "a");
             let changed = writer.update::<ConfigMap>(&key, "", |_| Ok(json!({}))).await;
             assert_eq!((changed.is_ok(), methods.lock().unwrap().len()), (succeeds, requests), "{conflicts}");

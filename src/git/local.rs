@@ -7,7 +7,7 @@ use git2::{ErrorCode, Object, ObjectType, Oid, Repository};
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-use super::mirror::{is_sha256, kept};
+use super::mirror::{is_sha256, mirror_ref};
 use super::read::{Blobs, Bounds, read};
 use super::rewind::guard;
 use super::signature::{self, RefTarget};
@@ -130,7 +130,7 @@ fn find<'r>(repo: &'r Repository, revision: &str) -> Option<Object<'r>> {
     };
     let named = |kind: &str| {
         let name = format!("refs/{kind}/{revision}");
-        reference(kept(&name)).or_else(|| reference(name))
+        reference(mirror_ref(&name)).or_else(|| reference(name))
     };
     named("heads")
         .or_else(|| named("tags"))

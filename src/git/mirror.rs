@@ -240,7 +240,7 @@ impl Mirror {
         let bounds = Bounds { limits: &self.limits, cancel: &self.cancel, url: self.remote.url() };
         let tree = read::read(repo, commit, &bounds, &mut self.blobs)?;
         let checkout = Arc::new(Checkout { revision: commit.to_string(), tree });
-        self.checkouts.retain(|_, held| held.strong_count() > 0);
+        self.checkouts.retain(|_, known| known.strong_count() > 0);
         self.checkouts.insert(commit, Arc::downgrade(&checkout));
         Ok(checkout)
     }
@@ -260,12 +260,12 @@ impl Mirror {
         let Some(Target { name, id }) = target else {
             return Err(Error::Ref(format!("{want} is not a reference")));
         };
-        let kept = kept(&name);
-        let mut refspecs = vec![format!("+{name}:{kept}")];
-        if !self.holds(&repo, id, &kept) {
+        let mirrored = mirror_ref(&name);
+        let mut refspecs = vec![format!("+{name}:{mirrored}")];
+        if !self.holds(&repo, id, &mirrored) {
             self.download(&repo, &refspecs, 1)?;
         }
-        let found = repo.find_reference(&kept).map_err(|e| Error::cache(&e))?;
+        let found = repo.find_reference(&mirrored).map_err(|e| Error::cache(&e))?;
         let commit = found.peel(git2::ObjectType::Commit).map(|commit| commit.id());
         let commit = commit
             .map_err(|_| Error::Content(format!("{name} of {} does not point to a commit", self.remote)))?;
@@ -276,7 +276,7 @@ impl Mirror {
         if let Some(other) = of_accepted.map(|(other, _)| other.trim_end_matches("^{}"))
             && other != name
         {
-            refspecs.push(format!("+{other}:{}", self::kept(other)));
+            refspecs.push(format!("+{other}:{}", mirror_ref(other)));
         }
         let lacks_commits = |repo: &Repository| self.lacks_commits(repo, want, commit, history);
         self.deepen(&refspecs, lacks_commits)
@@ -297,7 +297,7 @@ impl Mirror {
         self.advertised(&repo, Direction::Fetch)?;
         let lacks_commits =
             |repo: &Repository| self.lacks_commits(repo, want, id, history).map_err(|e| Error::cache(&e));
-        let by_name = format!("+{id}:{}", kept(&id.to_string()));
+        let by_name = format!("+{id}:{}", mirror_ref(&id.to_string()));
         // A server may refuse to serve a commit by its id.
         let is_here = repo.find_commit(id).is_ok() || self.download(&repo, &[by_name], 1).is_ok();
         if !is_here || lacks_commits(&self.repository()?)? {
@@ -359,8 +359,9 @@ impl Mirror {
     }
 
     /// Returns true if the mirror has the object and the reference keeps it, so that no fetch is needed.
-    fn holds(&self, repo: &Repository, id: Oid, kept: &str) -> bool {
-        repo.odb().is_ok_and(|odb| odb.exists(id)) && repo.refname_to_id(kept).is_ok_and(|held| held == id)
+    fn holds(&self, repo: &Repository, id: Oid, reference: &str) -> bool {
+        repo.odb().is_ok_and(|odb| odb.exists(id))
+            && repo.refname_to_id(reference).is_ok_and(|found| found == id)
     }
 
     /// Returns the references that the remote advertises, by name.
@@ -428,7 +429,7 @@ fn all() -> [String; 2] {
 
 /// Returns the reference in the mirror for a reference of the server. Its name is flat, because a new branch
 /// may have the name of a directory of a deleted branch.
-pub(super) fn kept(reference: &str) -> String {
+pub(super) fn mirror_ref(reference: &str) -> String {
     format!("refs/wheelwright/kept/{}", object::hex(Sha256::digest(reference)))
 }
 

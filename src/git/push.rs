@@ -7,7 +7,7 @@ use std::time::Duration;
 use git2::{Direction, ErrorCode, Oid, PushOptions, RemoteRedirect, Repository};
 
 use super::commit::{Commit, Written, write_commit};
-use super::mirror::kept;
+use super::mirror::mirror_ref;
 use super::read::refuse_deep;
 use super::report_history;
 use super::shallow::Boundary;
@@ -144,7 +144,7 @@ impl Mirror {
         let reference = commit.reference();
         let tip = self.tip(&self.repository()?, &reference)?;
         if let Some(tip) = tip {
-            let refspecs = [format!("+{reference}:{}", kept(&reference))];
+            let refspecs = [format!("+{reference}:{}", mirror_ref(&reference))];
             self.deepen(&refspecs, |repo| lacks_commits(repo, tip, commit))?;
         }
         let repo = self.repository()?;
@@ -244,9 +244,9 @@ impl Mirror {
         let advertised = self.advertised(repo, Direction::Push)?;
         let tip = match advertised.iter().find(|(name, _)| name == reference).map(|(_, id)| *id) {
             Some(tip) if repo.find_commit(tip).is_err() => {
-                let kept = kept(reference);
-                self.download(repo, &[format!("+{reference}:{kept}")], 1)?;
-                Some(repo.refname_to_id(&kept).map_err(|e| Error::cache(&e))?)
+                let mirrored = mirror_ref(reference);
+                self.download(repo, &[format!("+{reference}:{mirrored}")], 1)?;
+                Some(repo.refname_to_id(&mirrored).map_err(|e| Error::cache(&e))?)
             }
             known => known,
         };
@@ -283,7 +283,7 @@ impl Mirror {
             }
             !self.cancel.is_cancelled()
         });
-        let outbox = format!("{}-outbox", kept(reference));
+        let outbox = format!("{}-outbox", mirror_ref(reference));
         let mut options = PushOptions::new();
         options.remote_callbacks(callbacks).follow_redirects(RemoteRedirect::None);
         let result = session.scope(|| {

@@ -38,7 +38,7 @@ impl Certificate {
         let names = parsed.get().ok().flatten().map(|(_, SubjectAltName(names))| names).unwrap_or_default();
         Ok(Self {
             names: names.iter().filter_map(text).collect(),
-            subject: Subject::of_name(&parsed.subject),
+            subject: Subject::from_name(&parsed.subject),
             not_before: time(parsed.validity.not_before)?,
             not_after: time(parsed.validity.not_after)?,
         })

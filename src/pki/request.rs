@@ -73,7 +73,7 @@ impl CertificateRequest {
             }
         }
         let CertReqInfo { version: Version::V1, subject: name, public_key, attributes: _ } = request.info;
-        Ok(Self { subject: Subject::of_name(&name), dns_names, has_other_names, name, public_key })
+        Ok(Self { subject: Subject::from_name(&name), dns_names, has_other_names, name, public_key })
     }
 }
 
@@ -171,7 +171,7 @@ mod tests {
             }
             // Changed requests have no valid signature, so parse the parts directly.
             if let Ok(request) = decode::<CertReq>(bytes) {
-                let _ = (requested_names(&request.info), Subject::of_name(&request.info.subject));
+                let _ = (requested_names(&request.info), Subject::from_name(&request.info.subject));
             }
         };
         let words = ["\u{0}", "0", "1", "\u{6}\u{3}U\u{4}\u{3}", "\u{c}", "\u{13}", "-----BEGIN"];

@@ -25,7 +25,7 @@ impl Subject {
         Self { common_name: common_name.into(), organizations, organizational_units: Vec::new() }
     }
 
-    pub(super) fn of_name(name: &Name) -> Self {
+    pub(super) fn from_name(name: &Name) -> Self {
         let attributes = || name.0.iter().flat_map(|set| set.0.iter());
         let texts = |kind: ObjectIdentifier| -> Vec<String> {
             attributes().filter(|attribute| attribute.oid == kind).filter_map(text).collect()

@@ -96,9 +96,9 @@ impl StoredCertificate {
             let end = later(now, AUTHORITY_RENEWAL);
             Certificate::from_pem(pem).is_ok_and(|one| one.not_after > end)
         };
-        let held = before.filter(|before| lasts(&before.authorities));
-        let (authority, authorities) = match held.and_then(|held| Some((held.authority()?, held))) {
-            Some((authority, held)) => (authority, held.authorities.clone()),
+        let usable = before.filter(|before| lasts(&before.authorities));
+        let (authority, authorities) = match usable.and_then(|usable| Some((usable.authority()?, usable))) {
+            Some((authority, usable)) => (authority, usable.authorities.clone()),
             None => {
                 let authority = Authority::create(&secret.name, now)?;
                 let old = before.map(|before| first(&before.authorities)).unwrap_or_default();
@@ -149,9 +149,9 @@ pub async fn ensure(client: &kube::Client, secret: &ServerSecret) -> Result<Stor
     };
     let secrets: Api<Secret> = Api::namespaced(client.clone(), &secret.namespace);
     let found = secrets.get_opt(name).await.map_err(failed("read"))?;
-    let kept = match found.as_ref().and_then(StoredCertificate::read) {
-        Some(kept) if kept.is_fresh(&secret.hosts, now()) => return Ok(kept),
-        kept => kept,
+    let stored = match found.as_ref().and_then(StoredCertificate::read) {
+        Some(stored) if stored.is_fresh(&secret.hosts, now()) => return Ok(stored),
+        stored => stored,
     };
     if found.as_ref().is_some_and(is_foreign) {
         return Err(format!(
@@ -159,7 +159,7 @@ pub async fn ensure(client: &kube::Client, secret: &ServerSecret) -> Result<Stor
              it is: delete it or rename it"
         ));
     }
-    let new = StoredCertificate::renew(kept.as_ref(), secret, now())
+    let new = StoredCertificate::renew(stored.as_ref(), secret, now())
         .map_err(|error| format!("cannot make a certificate for the Secret {name}: {error}"))?;
     let params = PostParams::default();
     let data = Some(new.write());
@@ -249,12 +249,12 @@ mod tests {
             (&["ca.crt", "ca.key", "tls.crt", "tls.key"], false),
             (&[], false),
         ] {
-            let held = serde_json::to_vec(&of(keys)).unwrap();
+            let stored = serde_json::to_vec(&of(keys)).unwrap();
             let written = Arc::new(AtomicBool::new(false));
             let writes = Arc::clone(&written);
             let hub = tower::service_fn(move |request: Request<Body>| {
                 writes.fetch_or(request.method() != "GET", Ordering::Relaxed);
-                let answer = Response::new(Body::from(held.clone()));
+                let answer = Response::new(Body::from(stored.clone()));
                 async { Ok::<_, std::io::Error>(answer) }
             });
             let ensured = ensure(&kube::Client::new(hub, "n"), &secret("w")).await;
@@ -264,9 +264,9 @@ mod tests {
 
     #[test]
     fn a_secret_keeps_what_was_written() {
-        let kept = StoredCertificate::renew(None, &secret("w"), at(10_000)).unwrap();
-        let secret = Secret { data: Some(kept.write()), ..Secret::default() };
-        assert_eq!(StoredCertificate::read(&secret).unwrap().write(), kept.write());
+        let certificate = StoredCertificate::renew(None, &secret("w"), at(10_000)).unwrap();
+        let secret = Secret { data: Some(certificate.write()), ..Secret::default() };
+        assert_eq!(StoredCertificate::read(&secret).unwrap().write(), certificate.write());
         assert!(StoredCertificate::read(&Secret::default()).is_none());
     }
 }

@@ -154,15 +154,15 @@ async fn answer(request: Request<Body>, limits: &Limits, unread: CancellationTok
         return StatusCode::NOT_FOUND.into_response();
     }
     match timeout(REQUEST_TIMEOUT, reviewed(request.into_body(), limits)).await {
-        Ok(Ok(mut held)) => {
+        Ok(Ok(mut response)) => {
             let written = CancellationToken::new();
-            held.written = Some(written.clone().drop_guard());
+            response.written = Some(written.clone().drop_guard());
             tokio::spawn(async move {
                 if timeout(ANSWER_TIMEOUT, written.cancelled()).await.is_err() {
                     unread.cancel();
                 }
             });
-            ([(CONTENT_TYPE, "application/json")], Body::from(Bytes::from_owner(held))).into_response()
+            ([(CONTENT_TYPE, "application/json")], Body::from(Bytes::from_owner(response))).into_response()
         }
         Ok(Err(code)) => code.into_response(),
         Err(_) => StatusCode::REQUEST_TIMEOUT.into_response(),
@@ -186,16 +186,16 @@ async fn reviewed(body: Body, limits: &Limits) -> Result<InFlightBytes, StatusCo
 }
 
 async fn read(mut body: Body, limits: &Limits) -> Result<InFlightBytes, StatusCode> {
-    let mut held = InFlightBytes { bytes: Vec::new(), permit: limits.hold(0).await?, written: None };
+    let mut request = InFlightBytes { bytes: Vec::new(), permit: limits.hold(0).await?, written: None };
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| StatusCode::BAD_REQUEST)?.into_data() else { continue };
-        if held.bytes.len() + data.len() > MAX_REQUEST_BYTES {
+        if request.bytes.len() + data.len() > MAX_REQUEST_BYTES {
             return Err(StatusCode::PAYLOAD_TOO_LARGE);
         }
-        held.permit.merge(limits.hold(data.len()).await?);
-        held.bytes.extend_from_slice(&data);
+        request.permit.merge(limits.hold(data.len()).await?);
+        request.bytes.extend_from_slice(&data);
     }
-    Ok(held)
+    Ok(request)
 }
 
 /// The request from an API server.

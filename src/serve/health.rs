@@ -50,7 +50,7 @@ impl ReadQueue {
 type MetricsOf = fn(&Handle) -> Result<String, fmt::Error>;
 
 impl HealthRoutes {
-    pub(super) fn of(running: Running, metrics: MetricsOf) -> Self {
+    pub(super) fn new(running: Running, metrics: MetricsOf) -> Self {
         Self { running, metrics, reading: ReadQueue::new(), explaining: ReadQueue::new() }
     }
 }

@@ -48,7 +48,7 @@ pub struct Listen {
 pub async fn serve(address: SocketAddr, handle: Handle, stop: CancellationToken) -> std::io::Result<()> {
     let (_, running) = watch::channel(Ok(handle));
     let placements = Router::new().route("/debug/placements/{namespace}/{name}", get(explain));
-    let routes = health(placements).with_state(HealthRoutes::of(running, metrics::of_operator));
+    let routes = health(placements).with_state(HealthRoutes::new(running, metrics::of_operator));
     listen(Listen { address, tls: false }, routes, stop).await
 }
 
@@ -59,7 +59,7 @@ pub async fn serve(address: SocketAddr, handle: Handle, stop: CancellationToken)
 pub async fn serve_agent(at: Listen, running: Running, stop: CancellationToken) -> std::io::Result<()> {
     // OCM's agents have this path too.
     let healthz = Router::new().route("/healthz", get(live));
-    listen(at, health(healthz).with_state(HealthRoutes::of(running, metrics::of_agent)), stop).await
+    listen(at, health(healthz).with_state(HealthRoutes::new(running, metrics::of_agent)), stop).await
 }
 
 async fn listen(at: Listen, routes: Router, stop: CancellationToken) -> std::io::Result<()> {

@@ -78,8 +78,8 @@ async fn is_as_in_the_documents(hub: &Hub, installed: &Installed) {
         ("Available", "ManagedClusterAddOnLeaseUpdated", "helloworld add-on is available."),
     ] {
         installed.says(hub, type_, reason).await;
-        let told = message_of(&installed.on_hub(hub), type_);
-        assert!(told.starts_with(message), "{told}");
+        let reported = message_of(&installed.on_hub(hub), type_);
+        assert!(reported.starts_with(message), "{reported}");
     }
     let status = &addon["status"];
     assert_eq!(status["namespace"], NAME);
@@ -91,9 +91,9 @@ async fn is_as_in_the_documents(hub: &Hub, installed: &Installed) {
 /// Returns the identity with another certificate for the same subject, which expires in an hour.
 fn aged(mut identity: Secret) -> Secret {
     let data = identity.data.as_mut().unwrap();
-    let held = String::from_utf8(data["tls.crt"].0.clone()).unwrap();
+    let old = String::from_utf8(data["tls.crt"].0.clone()).unwrap();
     let (key, made) = (KeyPair::generate().unwrap(), now() - SignedDuration::from_hours(23));
-    let subject = Certificate::from_pem(&held).unwrap().subject;
+    let subject = Certificate::from_pem(&old).unwrap().subject;
     let asked = CertificateRequest::parse(&request(&key, &subject, &[]).unwrap()).unwrap();
     let authority = Authority::create("hub", made).unwrap();
     let certificate = authority.sign(&asked, &[Usage::Client], made, Duration::from_hours(24)).unwrap();

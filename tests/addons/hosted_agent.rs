@@ -61,7 +61,7 @@ async fn create<K: Kind>(api: Api<K>, object: Value) {
 }
 
 /// Returns the number of the add-on's secrets on a cluster.
-async fn held(cluster: &kube::Client) -> usize {
+async fn credentials(cluster: &kube::Client) -> usize {
     let label = ListParams::default().labels("open-cluster-management.io/addon-name=helper");
     Api::<Secret>::all(cluster.clone()).list(&label).await.unwrap().items.len()
 }
@@ -92,7 +92,7 @@ pub(super) async fn has_what_it_needs_beside_it(hub: &mut Hub) {
     beside.delete(SECRET, &DeleteParams::default()).await.unwrap();
     approve(&hub.kubectl, 1).await;
     installed.says(hub, "ClusterCertificateRotated", "ClientCertificateUpdated").await;
-    assert_eq!((held(&host).await, held(&spoke).await), (1, 0));
+    assert_eq!((credentials(&host).await, credentials(&spoke).await), (1, 0));
 
     installed.says(hub, "Available", "ManagedClusterAddOnLeaseNotFound").await;
     let missing = message(&installed.on_hub(hub), "Available");
@@ -104,13 +104,14 @@ pub(super) async fn has_what_it_needs_beside_it(hub: &mut Hub) {
     hub.kubectl.run(&["annotate", ADDONS, NAME, "-n", "c3", &format!("{HOST}-")]);
     approve(&hub.kubectl, 2).await;
     eventually("the credentials move to the cluster", async || {
-        (held(&host).await, held(&spoke).await) == (0, 1)
+        (credentials(&host).await, credentials(&spoke).await) == (0, 1)
     })
     .await;
     installed.says(hub, "Available", "ManagedClusterAddOnLeaseNotFound").await;
     hub.kubectl.run(&["annotate", ADDONS, NAME, "-n", "c3", &format!("{HOST}=host")]);
     approve(&hub.kubectl, 3).await;
-    eventually("they move back", async || (held(&host).await, held(&spoke).await) == (1, 0)).await;
+    eventually("they move back", async || (credentials(&host).await, credentials(&spoke).await) == (1, 0))
+        .await;
     hub.kubectl.run(&["delete", ADDONS, NAME, "-n", "c3", "--timeout=60s"]);
-    eventually("they go with the add-on", async || held(&host).await == 0).await;
+    eventually("they go with the add-on", async || credentials(&host).await == 0).await;
 }

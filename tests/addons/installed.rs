@@ -79,13 +79,13 @@ impl Installed {
     /// Waits for the agent's identity and writes it as a pod would mount it; returns the kubeconfig.
     pub(super) async fn identity(&self, hub: &Hub, namespace: &str) -> PathBuf {
         let secrets: Api<Secret> = Api::namespaced(self.spoke.clone(), namespace);
-        let mut held = None;
+        let mut secret = None;
         eventually("the cluster has the identity of the add-on's agent", async || {
-            held = secrets.get_opt(&format!("{}-hub-kubeconfig", self.addon)).await.unwrap();
-            held.is_some()
+            secret = secrets.get_opt(&format!("{}-hub-kubeconfig", self.addon)).await.unwrap();
+            secret.is_some()
         })
         .await;
-        mount(hub, &format!("{}-{}", self.addon, self.cluster), held.unwrap())
+        mount(hub, &format!("{}-{}", self.addon, self.cluster), secret.unwrap())
     }
 
     /// Starts the agent of an example as its Deployment specifies.

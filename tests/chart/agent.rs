@@ -133,8 +133,8 @@ async fn the_agent_runs_as_the_chart_says_on_a_read_only_root() {
     eventually("the work is applied", async || maps.get_opt("one").await.unwrap().is_some()).await;
     container::assert_probes(&objects, port).await;
     eventually("the work is kept", async || {
-        let kept = ["get", "secrets", "-n", NAMESPACE, "-l", KEPT_WORK_LABEL, "-o", "name"];
-        !kubectl.run(&kept).is_empty()
+        let command = ["get", "secrets", "-n", NAMESPACE, "-l", KEPT_WORK_LABEL, "-o", "name"];
+        !kubectl.run(&command).is_empty()
     })
     .await;
     container::assert_permitted(&agent);

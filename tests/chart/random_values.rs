@@ -120,9 +120,10 @@ async fn a_config_repo_draws_random_values_once_and_another_one_draws_others() {
         assert_ne!(now[key], other[key], "{key}");
     }
     let seed = ["get", "secret", "one-random-values", "-o", "jsonpath={.data.seed}"];
-    let told = std::fs::read_to_string(dir.join("operator.log")).unwrap();
-    let told = told + &kubectl.run(&["get", "configrepos,configrepoinventories,events", "-A", "-o", "json"]);
-    assert!(!told.contains(&kubectl.run(&seed)), "{told}");
+    let log = std::fs::read_to_string(dir.join("operator.log")).unwrap();
+    let readable =
+        log + &kubectl.run(&["get", "configrepos,configrepoinventories,events", "-A", "-o", "json"]);
+    assert!(!readable.contains(&kubectl.run(&seed)), "{readable}");
 
     kubectl.run(&["delete", "secret", "one-random-values"]);
     eventually("other values are drawn", async || made(&kubectl, "default").0["password"] != now["password"])

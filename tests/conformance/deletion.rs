@@ -53,14 +53,14 @@ async fn a_deletion_wants_its_preconditions(api: Api) {
     api.delete(&api.config_map("a"), right).await.is(200);
 }
 
-fn held(name: &str) -> Value {
+fn with_finalizer(name: &str) -> Value {
     let mut body = config_map(name, json!({}));
     body["metadata"]["finalizers"] = json!(["example.io/hold"]);
     body
 }
 
 async fn finalizers_hold_an_object(api: Api) {
-    api.post(&api.config_map(""), &held("a")).await.is(201);
+    api.post(&api.config_map(""), &with_finalizer("a")).await.is(201);
     let going = api.delete(&api.config_map("a"), json!({})).await.is(200).has("/kind", json!("ConfigMap"));
     assert_eq!(going.text("/metadata/deletionTimestamp").len(), 20);
     let again = api.delete(&api.config_map("a"), json!({})).await.is(200);
@@ -70,7 +70,7 @@ async fn finalizers_hold_an_object(api: Api) {
 }
 
 async fn a_terminating_object_takes_no_new_finalizers(api: Api) {
-    api.post(&api.config_map(""), &held("a")).await.is(201);
+    api.post(&api.config_map(""), &with_finalizer("a")).await.is(201);
     api.delete(&api.config_map("a"), json!({})).await.is(200);
     let more = json!({ "metadata": { "finalizers": ["example.io/hold", "example.io/more"] } });
     let reply = api.patch(&api.config_map("a"), MERGE, &more).await.refused(422, "Invalid");
@@ -174,7 +174,7 @@ async fn a_namespace_goes_with_all_it_holds(api: Api) {
 
 async fn a_terminating_namespace_takes_nothing_new(api: Api) {
     let path = namespace(&api, "-held").await;
-    api.post(&format!("{path}/configmaps"), &held("a")).await.is(201);
+    api.post(&format!("{path}/configmaps"), &with_finalizer("a")).await.is(201);
     api.delete(&path, json!({})).await.is(200);
     let reply =
         api.post(&format!("{path}/configmaps"), &config_map("b", json!({}))).await.refused(403, "Forbidden");

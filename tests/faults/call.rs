@@ -15,7 +15,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    pub(super) fn of(method: &Method, uri: &Uri) -> Self {
+    pub(super) fn new(method: &Method, uri: &Uri) -> Self {
         let mut parts = uri.path().trim_matches('/').split('/').map(str::to_owned).peekable();
         let skipped = if parts.next().as_deref() == Some("apis") { 2 } else { 1 };
         let mut parts = parts.skip(skipped).peekable();
@@ -69,7 +69,7 @@ impl Display for Call {
 
 #[test]
 fn a_request_is_read_as_rbac_reads_it() {
-    let read = |method: Method, uri: &str| Call::of(&method, &uri.parse().unwrap()).to_string();
+    let read = |method: Method, uri: &str| Call::new(&method, &uri.parse().unwrap()).to_string();
     let works = "/apis/work.open-cluster-management.io/v1";
     assert_eq!(read(Method::GET, &format!("{works}/manifestworks?watch=true")), "watch manifestworks / ");
     assert_eq!(

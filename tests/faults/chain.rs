@@ -322,11 +322,11 @@ async fn definitions_that_are_removed_and_come_back_otherwise_cost_nothing_else(
         fleet.standing().await.keys().any(|id| id.starts_with("PlacementDecision "))
     })
     .await;
-    let kept = |mut standing: Standing| {
+    let without_gone = |mut standing: Standing| {
         standing.retain(|id, _| !id.starts_with("PlacementDecision "));
         standing
     };
-    assert_once("decisions that are gone", &kept(before), &kept(fleet.standing().await));
+    assert_once("decisions that are gone", &without_gone(before), &without_gone(fleet.standing().await));
     assert_asked_at_most(&fleet, from, 400, "the definition of decisions is removed and comes back");
 }
 

@@ -211,7 +211,7 @@ impl State {
         request: Request<Incoming>,
         user: Option<&Subject>,
     ) -> Result<Response<Body>, Reset> {
-        let call = Call::of(request.method(), request.uri());
+        let call = Call::new(request.method(), request.uri());
         let fault = self.fault(&call);
         let number = {
             let mut seen = self.seen.lock().unwrap();

@@ -171,7 +171,7 @@ async fn an_upgrade_of_the_definitions_of_ocm_keeps_stored_objects_and_takes_the
     let mut ours = wanted.clone();
     let service = &mut ours["webhook"]["clientConfig"]["service"];
     (service["namespace"], service["name"]) = (json!(helm::NAMESPACE), json!("wheelwright-webhook"));
-    for (arguments, told, conversion) in [
+    for (arguments, verb, conversion) in [
         (&["install", "--wait", "0"][..], left, &wanted),
         (&["upgrade", "--wait", "0", "--take-ownership", "--dry-run"], "configured (dry run)\n", &wanted),
         (&["install", "--wait", "0", "--take-ownership"], "configured\n", &ours),
@@ -179,7 +179,7 @@ async fn an_upgrade_of_the_definitions_of_ocm_keeps_stored_objects_and_takes_the
     ] {
         let printed = run(&hub, arguments);
         for kind in KINDS {
-            assert!(printed.contains(&format!("{kind} {told}")), "{arguments:?}: {printed}");
+            assert!(printed.contains(&format!("{kind} {verb}")), "{arguments:?}: {printed}");
             let is_taken = printed.contains(&format!("{kind} now uses the operator's conversion webhook"));
             assert_eq!(is_taken, arguments.contains(&"--take-ownership"), "{arguments:?}: {printed}");
             let definition = definition(kind);

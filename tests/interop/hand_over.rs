@@ -21,7 +21,7 @@ const WELL: [&str; 4] = [
 ];
 
 /// Returns the agent's identity, and the uids of the applied record and of the object.
-fn kept(kubectl: &Kubectl) -> [String; 3] {
+fn identities(kubectl: &Kubectl) -> [String; 3] {
     let identity = ["secret", "hub-kubeconfig-secret", "-n", AGENT];
     let identity_path = "jsonpath={.metadata.uid} {.data.tls\\.crt}";
     [
@@ -48,14 +48,14 @@ async fn a_klusterlet_changes_operators_twice_and_its_cluster_stays_available() 
     spoke.start_work().await;
     fleet.works("c1", "one", "1").await;
     fleet.becomes("managedcluster/c1", "", AVAILABLE, "ManagedClusterAvailable").await;
-    let (before, begin) = (kept(&spoke.kubectl), since(&fleet));
+    let (before, begin) = (identities(&spoke.kubectl), since(&fleet));
 
     let ours = spoke.hand_over().await;
     fleet.works("c1", "one", "2").await;
-    assert_eq!(kept(&spoke.kubectl), before);
+    assert_eq!(identities(&spoke.kubectl), before);
     spoke.take_back(ours).await;
     fleet.works("c1", "one", "3").await;
-    assert_eq!(kept(&spoke.kubectl), before);
+    assert_eq!(identities(&spoke.kubectl), before);
     assert_eq!(since(&fleet), begin, "the cluster was available all the time");
 }
 
@@ -72,9 +72,9 @@ impl OcmHub {
         let path = "jsonpath={range .status.conditions[*]}{.type} {.status} {.reason} {.message}{'\\n'}{end}";
         let operator = if says_ours { "our operator" } else { "OCM's operator" };
         eventually(&format!("{operator} says that all is well"), async || {
-            let told = self.kubectl.run(&["get", "clustermanager", "cluster-manager", "-o", path]);
-            WELL.iter().all(|wanted| told.lines().any(|line| line.starts_with(*wanted)))
-                && told.contains("wheelwright-operator is running") == says_ours
+            let conditions = self.kubectl.run(&["get", "clustermanager", "cluster-manager", "-o", path]);
+            WELL.iter().all(|wanted| conditions.lines().any(|line| line.starts_with(*wanted)))
+                && conditions.contains("wheelwright-operator is running") == says_ours
         })
         .await;
     }
@@ -114,14 +114,14 @@ async fn a_cluster_manager_changes_operators_twice_and_its_fleet_stays() {
     fleet.settles().await;
     let manager = || fleet.get("clustermanager/cluster-manager", "")["metadata"]["uid"].clone();
     let fleet_before = (manager(), uids(&fleet.versions()));
-    let (before, begin) = (kept(&spoke.kubectl), since(&fleet));
+    let (before, begin) = (identities(&spoke.kubectl), since(&fleet));
 
     let ours = hub.hand_over().await;
     fleet.decides(REGISTRATION, 1).await;
     fleet.works("c1", "one", "2").await;
-    assert_eq!(kept(&spoke.kubectl), before);
+    assert_eq!(identities(&spoke.kubectl), before);
     spoke.renew(&hub.cluster).await;
-    let renewed = kept(&spoke.kubectl);
+    let renewed = identities(&spoke.kubectl);
 
     drop(ours);
     fleet.wheelwright(&format!("uninstall --namespace {HUB}"));
@@ -129,7 +129,7 @@ async fn a_cluster_manager_changes_operators_twice_and_its_fleet_stays() {
     hub.start_parts();
     fleet.decides(REGISTRATION, 2).await;
     fleet.works("c1", "one", "3").await;
-    assert_eq!(kept(&spoke.kubectl), renewed);
+    assert_eq!(identities(&spoke.kubectl), renewed);
     assert_eq!(since(&fleet), begin, "the cluster was available all the time");
     let fleet_after = (manager(), uids(&fleet.versions()));
     assert_eq!(fleet_after, fleet_before, "nothing was deleted or made again");

@@ -67,9 +67,9 @@ async fn a_hosted_agent_keeps_its_secrets_beside_it_and_leaves_its_cluster_with_
     send_work(&on_hub, "one").await;
     let maps: Api<ConfigMap> = Api::namespaced(on_managed.clone(), "default");
     eventually("the work is applied", async || maps.get_opt("one").await.unwrap().is_some()).await;
-    let kept = |kubectl: &Kubectl| kubectl.run(&["get", "secrets", "-n", "c1", "-o", "name"]);
-    eventually("the work is kept", async || kept(&kubectl).lines().count() == 4).await;
-    assert!(kept(&kubectl).contains("secret/hub-kubeconfig-secret"));
+    let secret_names = |kubectl: &Kubectl| kubectl.run(&["get", "secrets", "-n", "c1", "-o", "name"]);
+    eventually("the work is kept", async || secret_names(&kubectl).lines().count() == 4).await;
+    assert!(secret_names(&kubectl).contains("secret/hub-kubeconfig-secret"));
     let hub_file = dir.path("hub.kubeconfig");
     std::fs::write(&hub_file, serde_saphyr::to_string(&bootstrap).unwrap()).unwrap();
     let of_hub = Kubectl::new(&hub_file, dir.path("kubectl-home"));

@@ -302,15 +302,15 @@ fn others() -> Vec<Value> {
     for observed in [Value::Null, json!(1), json!(2)] {
         // Each type is absent, True or False.
         for mut states in 0..3_usize.pow(4) {
-            let mut held = Vec::new();
+            let mut found = Vec::new();
             for type_ in types {
                 match states % 3 {
                     0 => {}
-                    state => held.push((type_, state == 1)),
+                    state => found.push((type_, state == 1)),
                 }
                 states /= 3;
             }
-            let mut status = conditions(&held);
+            let mut status = conditions(&found);
             status["observedGeneration"] = observed.clone();
             all.push(object("x.io/v1/Widget", json!({}), without_null(status)));
         }

@@ -80,7 +80,7 @@ fn ago(seconds: i64) -> String {
 
 impl Case {
     /// Generates the case for a seed.
-    pub(super) fn of(seed: u64) -> Self {
+    pub(super) fn from_seed(seed: u64) -> Self {
         Maker { random: Random::new(seed) }.case()
     }
 

@@ -105,7 +105,7 @@ fn engine_answer(output: &Value) -> Option<Answer> {
 #[test]
 fn only_documented_differences_tell_the_engine_from_ocms_library() {
     let count = std::env::var("WHEELWRIGHT_OCM_CASES").map_or(CASES, |cases| cases.parse().unwrap());
-    let cases: Vec<Case> = (0..count).map(Case::of).collect();
+    let cases: Vec<Case> = (0..count).map(Case::from_seed).collect();
     let (none, all) = (BTreeSet::new(), BTreeSet::from(Row::ALL.map(|(row, _)| row)));
     let (mut differing, mut unexplained) = (0, Vec::new());
     let mut needed: BTreeMap<&str, usize> = BTreeMap::new();
@@ -158,7 +158,7 @@ fn every_row_of_the_table_is_a_switch_here() {
 fn the_command_answers_as_the_engine_does() {
     let dir = tempfile::tempdir().unwrap();
     for seed in 0..BY_COMMAND {
-        let case = Case::of(seed);
+        let case = Case::from_seed(seed);
         let file = dir.path().join(format!("{seed}.json"));
         std::fs::write(&file, case.scenario().to_string()).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));

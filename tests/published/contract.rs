@@ -118,9 +118,9 @@ pub(super) fn a_manager_signs_for_a_signer_of_its_own(hub: &Hub) {
     ]);
     let status = json!({"status": {"registrations": registrations, "namespace": "open-cluster-management-cluster-proxy"}});
     patch(&manager, &[&PROXY[..], &["c1"]].concat(), &status, &["--subresource=status"]);
-    let kept = addon(hub)["status"]["registrations"].clone();
-    assert_eq!(kept[0]["customSigner"]["signerName"], SIGNER);
-    assert_eq!(kept[1]["type"], "kubeClient");
+    let registered = addon(hub)["status"]["registrations"].clone();
+    assert_eq!(registered[0]["customSigner"]["signerName"], SIGNER);
+    assert_eq!(registered[1]["type"], "kubeClient");
 
     let user = Subject::new("open-cluster-management:cluster-proxy:addon-agent", &[]);
     let pem =

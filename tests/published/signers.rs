@@ -51,7 +51,7 @@ fn secret_of_authority() -> String {
 }
 
 /// Returns the secret that the agent has kept for 23 hours, with a certificate that expires in an hour.
-fn kept(name: &str) -> Secret {
+fn nearly_expired(name: &str) -> Secret {
     let made = now() - jiff::SignedDuration::from_hours(23);
     let key = KeyPair::generate().unwrap();
     let asked = CertificateRequest::parse(&request(&key, &subject(), &[]).unwrap()).unwrap();
@@ -146,9 +146,9 @@ pub(super) async fn an_agent_gets_certificates_of_the_signer_of_its_template(hub
     .await;
     let secrets: Api<Secret> = Api::namespaced(spoke, NAMESPACE);
     let name = "signed-example.com-foo-client-cert";
-    secrets.create(&PostParams::default(), &kept(name)).await.unwrap();
-    let mut held = secrets.get(name).await.unwrap();
-    let before = held.data.clone().unwrap();
+    secrets.create(&PostParams::default(), &nearly_expired(name)).await.unwrap();
+    let mut stored = secrets.get(name).await.unwrap();
+    let before = stored.data.clone().unwrap();
 
     hub.apply(&objects());
     eventually("the add-on has the event that its authority is missing", async || {
@@ -159,15 +159,15 @@ pub(super) async fn an_agent_gets_certificates_of_the_signer_of_its_template(hub
     })
     .await;
     says(hub, "ClientCertificateUpdateFailed").await;
-    held = secrets.get(name).await.unwrap();
-    assert_eq!(held.data.as_ref(), Some(&before), "the old certificate stays until there is a new one");
+    stored = secrets.get(name).await.unwrap();
+    assert_eq!(stored.data.as_ref(), Some(&before), "the old certificate stays until there is a new one");
     hub.apply(&secret_of_authority());
     eventually("the agent keeps a new certificate before the old one has ended", async || {
-        held = secrets.get(name).await.unwrap();
-        held.data.as_ref() != Some(&before)
+        stored = secrets.get(name).await.unwrap();
+        stored.data.as_ref() != Some(&before)
     })
     .await;
-    let data = held.data.unwrap();
+    let data = stored.data.unwrap();
     assert!(data["tls.key"] != before["tls.key"]);
     assert_eq!(data.keys().collect::<Vec<_>>(), ["cluster-name", "tls.crt", "tls.key"]);
     assert_eq!(data["cluster-name"].0, SPOKE.as_bytes());

@@ -69,13 +69,13 @@ pub(super) async fn an_addon_gets_a_token_of_its_service_account(hub: &mut Hub) 
     hub.apply(&objects());
     let secrets: Api<Secret> = Api::namespaced(spoke, NAMESPACE);
     let name = format!("{ADDON}-hub-kubeconfig");
-    let mut held = None;
+    let mut secret = None;
     eventually("the agent keeps the token", async || {
-        held = secrets.get_opt(&name).await.unwrap();
-        held.is_some()
+        secret = secrets.get_opt(&name).await.unwrap();
+        secret.is_some()
     })
     .await;
-    let data = held.unwrap().data.unwrap();
+    let data = secret.unwrap().data.unwrap();
     assert_eq!(data.keys().collect::<Vec<_>>(), ["cluster-name", "kubeconfig", "token"]);
     let uid = hub.get(&["serviceaccount", &format!("{ADDON}-agent"), "-n", SPOKE])["metadata"]["uid"].clone();
     let ready = condition(hub, "TokenInfrastructureReady");

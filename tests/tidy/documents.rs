@@ -70,9 +70,9 @@ fn tree() -> BTreeSet<String> {
 
 /// Returns the anchor that GitHub generates for a heading.
 fn anchor(heading: &str) -> String {
-    let kept = heading.trim_start_matches('#').trim().to_lowercase();
+    let text = heading.trim_start_matches('#').trim().to_lowercase();
     let is_kept = |c: &char| c.is_alphanumeric() || ['-', '_', ' '].contains(c);
-    kept.chars().filter(is_kept).map(|c| if c == ' ' { '-' } else { c }).collect()
+    text.chars().filter(is_kept).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 /// Returns a page's links to missing files, headings and marks.

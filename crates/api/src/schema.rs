@@ -67,8 +67,8 @@ impl Transform for Structural {
         let Some(fields) = schema.as_object_mut() else { return };
         hoist_optional(fields);
         if let Some(Value::Array(types)) = fields.get("type") {
-            let kept: Vec<_> = types.iter().filter(|t| *t != "null").cloned().collect();
-            if let [only] = kept.as_slice() {
+            let non_null: Vec<_> = types.iter().filter(|t| *t != "null").cloned().collect();
+            if let [only] = non_null.as_slice() {
                 fields.insert("type".into(), only.clone());
             }
         }
@@ -103,9 +103,9 @@ const KNOWN_FORMATS: &[&str] = &["int32", "int64", "byte", "date-time", "uri"];
 /// Replaces `anyOf: [T, null]` with `T`.
 fn hoist_optional(fields: &mut Map<String, Value>) {
     let Some(Value::Array(variants)) = fields.get("anyOf") else { return };
-    let kept: Vec<_> =
+    let non_null: Vec<_> =
         variants.iter().filter(|v| v.get("type").is_none_or(|t| t != "null")).cloned().collect();
-    if let ([Value::Object(only)], true) = (kept.as_slice(), kept.len() < variants.len()) {
+    if let ([Value::Object(only)], true) = (non_null.as_slice(), non_null.len() < variants.len()) {
         fields.remove("anyOf");
         for (keyword, value) in only {
             fields.entry(keyword).or_insert_with(|| value.clone());

@@ -131,8 +131,8 @@ impl Hub {
     }
 
     fn merged<K: Kind>(&self, key: &Key, patch: &serde_json::Map<String, Value>) -> Object {
-        let held = self.dispatcher.caches().get::<K>(key).unwrap().unwrap();
-        let mut object = Object::from_typed(&*held).into_value();
+        let cached = self.dispatcher.caches().get::<K>(key).unwrap().unwrap();
+        let mut object = Object::from_typed(&*cached).into_value();
         json_patch::merge(&mut object, &Value::Object(patch.clone()));
         Object::from_value(object).unwrap()
     }

@@ -35,10 +35,10 @@ pub(super) fn is_disabled(placement: &Placement) -> bool {
 
 /// The selections of placements, cached while the objects that they were read from are unchanged.
 #[derive(Default)]
-pub(super) struct Selections(BTreeMap<Key, KeptSelection>);
+pub(super) struct Selections(BTreeMap<Key, CachedSelection>);
 
 /// A selection, and the objects that it was read from.
-struct KeptSelection {
+struct CachedSelection {
     placement: Option<Arc<Placement>>,
     decisions: Vec<Arc<PlacementDecision>>,
     /// When the current decisions were first seen.
@@ -52,30 +52,30 @@ impl Selections {
         let placement = view.get::<Placement>(key)?;
         let query = Query::label(PLACEMENT_LABEL, &key.name).within(&key.namespace);
         let decisions = view.list::<PlacementDecision>(query)?;
-        let held = self.0.get(key);
-        let unchanged = held.filter(|held| {
-            held.decisions.len() == decisions.len()
-                && held.decisions.iter().zip(&decisions).all(|(held, new)| Arc::ptr_eq(held, new))
+        let cached = self.0.get(key);
+        let unchanged = cached.filter(|cached| {
+            cached.decisions.len() == decisions.len()
+                && cached.decisions.iter().zip(&decisions).all(|(cached, new)| Arc::ptr_eq(cached, new))
         });
-        let is_same = |held: &&KeptSelection| {
-            held.placement.as_ref().map(Arc::as_ptr) == placement.as_ref().map(Arc::as_ptr)
-                && held.selection.settles.is_none_or(|at| now < at)
+        let is_same = |cached: &&CachedSelection| {
+            cached.placement.as_ref().map(Arc::as_ptr) == placement.as_ref().map(Arc::as_ptr)
+                && cached.selection.settles.is_none_or(|at| now < at)
         };
-        if let Some(held) = unchanged.filter(is_same) {
-            return Ok(Arc::clone(&held.selection));
+        if let Some(cached) = unchanged.filter(is_same) {
+            return Ok(Arc::clone(&cached.selection));
         }
-        let since = unchanged.map_or(now, |held| held.since.min(now));
+        let since = unchanged.map_or(now, |cached| cached.since.min(now));
         let mut new = Selection::read(placement.as_deref(), decisions.iter().map(Arc::as_ref));
         let is_written = decisions.iter().any(|decision| decision.status.is_some());
         if is_written && placement.as_deref().is_some_and(is_disabled) {
             new.settle(since, now);
         }
-        let selection = match held {
-            Some(held) if *held.selection == new => Arc::clone(&held.selection),
+        let selection = match cached {
+            Some(cached) if *cached.selection == new => Arc::clone(&cached.selection),
             _ => Arc::new(new),
         };
-        let kept = KeptSelection { placement, decisions, since, selection: Arc::clone(&selection) };
-        self.0.insert(key.clone(), kept);
+        let entry = CachedSelection { placement, decisions, since, selection: Arc::clone(&selection) };
+        self.0.insert(key.clone(), entry);
         Ok(selection)
     }
 }
@@ -93,8 +93,8 @@ pub(super) fn taken<'a>(
 }
 
 /// Returns true if two lists have the same selections.
-pub(super) fn are_same(held: &[Arc<Selection>], new: &[Arc<Selection>]) -> bool {
-    held.len() == new.len() && held.iter().zip(new).all(|(held, new)| Arc::ptr_eq(held, new))
+pub(super) fn are_same(before: &[Arc<Selection>], new: &[Arc<Selection>]) -> bool {
+    before.len() == new.len() && before.iter().zip(new).all(|(before, new)| Arc::ptr_eq(before, new))
 }
 
 /// Returns the size of a placement's decision groups, if it sets one.

@@ -135,14 +135,18 @@ impl MemberRollout {
         read: &mut impl FnMut(&str) -> Read<Option<RolloutMember>>,
     ) -> Read<()> {
         let NextRollout { clusters, left, rules, changed: _ } = next;
-        let held = std::mem::replace(&mut self.rollout, IncrementalRollout::new(rules.clone()));
-        let held = held.into_clusters().into_iter();
-        let held = held.filter(|held| !due.contains(&held.name) && !self.left.contains_key(&held.name));
-        let mut held: BTreeMap<String, Cluster> = held.map(|held| (held.name.clone(), held)).collect();
+        let before = std::mem::replace(&mut self.rollout, IncrementalRollout::new(rules.clone()));
+        let is_usable = |name: &str| !due.contains(name) && !self.left.contains_key(name);
+        let mut usable: BTreeMap<String, Cluster> = before
+            .into_clusters()
+            .into_iter()
+            .filter(|cluster| is_usable(&cluster.name))
+            .map(|cluster| (cluster.name.clone(), cluster))
+            .collect();
         (self.absent, self.timed) = (BTreeSet::new(), BTreeSet::new());
         let mut members = Vec::new();
         for name in clusters.iter() {
-            if let Some(cluster) = held.remove(name) {
+            if let Some(cluster) = usable.remove(name) {
                 members.push(cluster);
                 continue;
             }

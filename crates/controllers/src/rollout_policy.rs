@@ -406,7 +406,7 @@ fn record(status: &mut RolloutPolicyStatus, subject: RolloutOwner<'_>, rollouts:
 }
 
 fn write_status(policy: &RolloutPolicy, status: &RolloutPolicyStatus) -> Option<Action> {
-    StatusWrite::of_status(policy, policy.status.as_ref(), status).map(|write| write.action())
+    StatusWrite::from_status(policy, policy.status.as_ref(), status).map(|write| write.action())
 }
 
 /// Returns a policy's records of the clusters on which the API server rejects add-ons.

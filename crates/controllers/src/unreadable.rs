@@ -19,7 +19,7 @@ pub(super) fn append(message: &mut String, clusters: &[String]) {
 pub(super) fn of_sets(sets: &[SetMembers], view: &impl View) -> Read<Vec<String>> {
     let mut refused = view.unreadable::<ManagedCluster>(Query::ALL)?;
     refused.retain(|refused| {
-        let attributes = ClusterAttributes::of(&metadata(refused));
+        let attributes = ClusterAttributes::from_cluster(&metadata(refused));
         sets.iter().any(|set| set.contains(&attributes))
     });
     Ok(refused.iter().map(|refused| refused.key.name.clone()).collect())

@@ -29,9 +29,9 @@ pub fn merge_diff(old: &Value, new: &Value) -> Option<Value> {
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
-            let kept =
+            let non_null =
                 fields.iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| (k.clone(), without_nulls(v)));
-            Value::Object(kept.collect())
+            Value::Object(non_null.collect())
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => value.clone(),
     }

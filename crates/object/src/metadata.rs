@@ -65,7 +65,7 @@ impl<K: Kind> Metadata for K {
     }
 
     fn has_finalizer(&self, finalizer: &str) -> bool {
-        self.meta().finalizers.iter().flatten().any(|held| held == finalizer)
+        self.meta().finalizers.iter().flatten().any(|name| name == finalizer)
     }
 
     fn is_terminating(&self) -> bool {

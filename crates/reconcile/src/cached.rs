@@ -30,7 +30,7 @@ pub(crate) struct Cached<K> {
     /// True if the first list is complete. Until then, absence means nothing.
     complete: bool,
     /// True if the objects come from an earlier process, so that absence means nothing either.
-    kept: bool,
+    persisted: bool,
 }
 
 impl<K> Default for Cached<K> {
@@ -42,7 +42,7 @@ impl<K> Default for Cached<K> {
             readability_changes: 0,
             seen: 0,
             complete: false,
-            kept: false,
+            persisted: false,
         }
     }
 }
@@ -56,7 +56,7 @@ impl<K> Clone for Cached<K> {
             readability_changes: self.readability_changes,
             seen: self.seen,
             complete: self.complete,
-            kept: self.kept,
+            persisted: self.persisted,
         }
     }
 }
@@ -115,7 +115,7 @@ impl<K: Stored> Cached<K> {
     pub(crate) fn lose(&mut self, key: &Key, resource_version: &str) -> Option<Change<K>> {
         let at = version(resource_version);
         self.seen = self.seen.max(at);
-        let is_newer = self.objects.get(key).is_some_and(|held| held.version() > at);
+        let is_newer = self.objects.get(key).is_some_and(|cached| cached.version() > at);
         if is_newer { None } else { self.take(key) }
     }
 
@@ -163,7 +163,7 @@ impl<K: Stored> Cached<K> {
         unreadable: Vec<Unreadable>,
         at: u64,
     ) -> Vec<Change<K>> {
-        (self.complete, self.kept) = (true, false);
+        (self.complete, self.persisted) = (true, false);
         let counts_anew = at < self.seen;
         let newest = if counts_anew { u64::MAX } else { at };
         self.seen = at;
@@ -174,15 +174,17 @@ impl<K: Stored> Cached<K> {
                 .map(|object| object.key())
                 .chain(unreadable.iter().map(|refused| refused.key.clone()))
                 .collect();
-            let gone =
-                self.objects.iter().filter(|(key, held)| !listed.contains(*key) && held.version() <= newest);
+            let gone = self
+                .objects
+                .iter()
+                .filter(|(key, cached)| !listed.contains(*key) && cached.version() <= newest);
             let gone: Vec<Key> = gone.map(|(key, _)| key.clone()).collect();
             changes.extend(gone.iter().filter_map(|key| self.take(key)));
         }
         for object in all {
-            let held = self.objects.get(&object.key()).map(|held| held.version());
-            let is_same = |held| held == object.version() && held != OPAQUE && !counts_anew;
-            if held.is_none_or(|held| held <= newest && !is_same(held)) {
+            let version = self.objects.get(&object.key()).map(|cached| cached.version());
+            let is_same = |version| version == object.version() && version != OPAQUE && !counts_anew;
+            if version.is_none_or(|version| version <= newest && !is_same(version)) {
                 changes.push(self.set(object));
             }
         }
@@ -198,15 +200,15 @@ impl<K: Stored> Cached<K> {
         changes
     }
 
-    /// Stores the objects that an earlier process kept. The first list counts as newer than all of them.
-    pub(crate) fn keep(&mut self, all: Vec<Arc<K>>) -> Vec<Change<K>> {
-        (self.complete, self.kept, self.seen) = (true, true, u64::MAX);
+    /// Stores the objects that an earlier process stored. The first list counts as newer than all of them.
+    pub(crate) fn load_persisted(&mut self, all: Vec<Arc<K>>) -> Vec<Change<K>> {
+        (self.complete, self.persisted, self.seen) = (true, true, u64::MAX);
         all.into_iter().map(|object| self.set(object)).collect()
     }
 
     /// Returns true if the API server has confirmed which objects exist.
     pub(crate) fn is_listed(&self) -> bool {
-        self.complete && !self.kept
+        self.complete && !self.persisted
     }
 
     /// Makes the kind unreadable, because the cached objects may be long out of date.
@@ -223,7 +225,7 @@ impl<K: Stored> Cached<K> {
 
     /// Returns whether the cache has an object at this version or a newer one.
     fn holds(&self, key: &Key, version: u64) -> bool {
-        version != OPAQUE && self.objects.get(key).is_some_and(|held| held.version() >= version)
+        version != OPAQUE && self.objects.get(key).is_some_and(|cached| cached.version() >= version)
     }
 
     /// Stores an object unless the cached one is newer.
@@ -323,7 +325,7 @@ impl<K: Stored> Cached<K> {
                 refused
                     .labels
                     .as_ref()
-                    .is_none_or(|labels| labels.get(label).is_some_and(|held| held == value))
+                    .is_none_or(|labels| labels.get(label).is_some_and(|found| found == value))
             });
             in_namespace && has_label
         })

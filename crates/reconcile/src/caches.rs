@@ -149,7 +149,7 @@ impl Caches {
 
     /// Stores the state of a repository; returns false if nothing changed.
     pub fn set_source(&mut self, repo: Key, source: Source) -> bool {
-        if self.sources.get(&repo).is_some_and(|held| **held == source) {
+        if self.sources.get(&repo).is_some_and(|cached| **cached == source) {
             return false;
         }
         self.sources.insert_mut(repo, Arc::new(source));

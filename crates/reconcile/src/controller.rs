@@ -36,9 +36,9 @@ pub trait Controller: 'static {
     /// fleet for each cluster that moves. A time that a plan requests ([`Plan::wake`]) is not affected.
     const SPACING: SignedDuration = SignedDuration::ZERO;
 
-    /// If true, the controller may use objects of the hub that an earlier process kept, while the hub cannot be
+    /// If true, the controller may use objects of the hub that an earlier process stored, while the hub cannot be
     /// read. The absence of an object then means nothing, so a controller that decides by absence must not set it.
-    const USES_KEPT: bool = false;
+    const USES_PERSISTED: bool = false;
 
     /// Returns true if a change of a primary can change its plan, like a predicate in controller-runtime. By
     /// default, every change can. A controller that does not read the status should ignore status changes.
@@ -148,8 +148,8 @@ pub(crate) struct ErasedController {
     pub(crate) reporter: &'static str,
     /// [`Controller::MAX_CONCURRENT_RECONCILES`].
     pub(crate) max_concurrent_reconciles: usize,
-    /// [`Controller::USES_KEPT`].
-    pub(crate) uses_kept: bool,
+    /// [`Controller::USES_PERSISTED`].
+    pub(crate) uses_persisted: bool,
     /// [`Controller::plan`].
     pub(crate) plan: fn(&Key, &Snapshot, Timestamp) -> Read<Plan>,
     /// [`Controller::conclude`].
@@ -164,7 +164,7 @@ impl ErasedController {
             name: C::NAME,
             reporter: C::REPORTER,
             max_concurrent_reconciles: C::MAX_CONCURRENT_RECONCILES,
-            uses_kept: C::USES_KEPT,
+            uses_persisted: C::USES_PERSISTED,
             plan: |key, view, now| C::plan(key, view, now),
             conclude: |key, view, done, now| C::conclude(key, view, done, now),
             keys: |caches| {

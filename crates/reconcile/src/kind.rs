@@ -156,7 +156,7 @@ impl WatchedKind {
         let of_text = large::weight(object.text);
         match decoded {
             Decoded::Object(decoded) if of_text > below => {
-                (self.to_json)(decoded).map_or(of_text, |kept| large::weight(&kept))
+                (self.to_json)(decoded).map_or(of_text, |stored| large::weight(&stored))
             }
             Decoded::Object(_) | Decoded::Unreadable(_) => 0,
         }

@@ -67,7 +67,7 @@ mod tests {
     use crate::{Decoded, Site, WatchedKind};
     use object::Object;
 
-    fn kept<K: Kind>(object: &Value) -> usize {
+    fn stored_size<K: Kind>(object: &Value) -> usize {
         let Decoded::Object(decoded) = WatchedKind::typed::<K>(Site::Hub).decode(&object.to_string()) else {
             panic!("{object}")
         };
@@ -91,9 +91,9 @@ mod tests {
         ] {
             let mut cluster = json!({"metadata": metadata, "spec": spec, "status": status});
             cluster["metadata"]["name"] = "c".into();
-            assert!(kept::<ManagedCluster>(&cluster) < 1000, "{}", cluster.to_string().len());
+            assert!(stored_size::<ManagedCluster>(&cluster) < 1000, "{}", cluster.to_string().len());
             cluster["spec"]["hubAcceptsClient"] = true.into();
-            assert!(kept::<ManagedCluster>(&cluster) > 100_000);
+            assert!(stored_size::<ManagedCluster>(&cluster) > 100_000);
         }
     }
 
@@ -101,7 +101,7 @@ mod tests {
     fn a_request_that_is_too_long_is_kept_without_its_content() {
         let request = |bytes: usize| {
             let spec = json!({"request": "QUFB".repeat(bytes / 3), "signerName": "s/n"});
-            kept::<CertificateSigningRequest>(&json!({"metadata": {"name": "r"}, "spec": spec}))
+            stored_size::<CertificateSigningRequest>(&json!({"metadata": {"name": "r"}, "spec": spec}))
         };
         assert!(request(12 << 10) > 16_000);
         assert!(request(640 << 10) < 1000);

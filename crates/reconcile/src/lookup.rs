@@ -120,7 +120,7 @@ impl LookupAnswer {
     }
 
     /// Returns the answer for a list of events.
-    pub fn of_events<'a>(events: impl Iterator<Item = &'a Value>) -> Self {
+    pub fn from_events<'a>(events: impl Iterator<Item = &'a Value>) -> Self {
         Self::Warnings(Warning::list(events))
     }
 }

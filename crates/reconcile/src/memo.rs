@@ -142,16 +142,16 @@ pub(crate) enum MemoResult<T> {
 
 pub(crate) fn find<M: Memo>(memos: &KeyMemos, memo: M) -> MemoResult<M::Output> {
     let type_id = TypeId::of::<M>();
-    let kept = memos.iter().find(|(kept, _)| *kept == type_id).map(|(_, kept)| kept);
-    let same = kept.filter(|kept| kept.memo.downcast_ref::<M>() == Some(&memo));
-    if let Some(Ok(output)) = same.map(|kept| &kept.output)
+    let stored = memos.iter().find(|(stored_type, _)| *stored_type == type_id).map(|(_, stored)| stored);
+    let same = stored.filter(|stored| stored.memo.downcast_ref::<M>() == Some(&memo));
+    if let Some(Ok(output)) = same.map(|stored| &stored.output)
         && let Ok(output) = Arc::clone(output).downcast::<M::Output>()
     {
         return MemoResult::Ready(output);
     }
     let name_of_input = memo.input();
     let deadline = memo.deadline();
-    let (memo, last) = (Arc::new(memo), kept.and_then(|kept| kept.last.clone()));
+    let (memo, last) = (Arc::new(memo), stored.and_then(|stored| stored.last.clone()));
     let input = Arc::clone(&memo);
     let request = MemoRequest {
         memo,
@@ -165,7 +165,7 @@ pub(crate) fn find<M: Memo>(memos: &KeyMemos, memo: M) -> MemoResult<M::Output> 
             Arc::new(input.compute(last, cancel))
         }),
     };
-    match same.map(|kept| kept.output.clone()) {
+    match same.map(|stored| stored.output.clone()) {
         Some(Err(reason)) => MemoResult::Failed(reason, request),
         Some(Ok(_)) | None => MemoResult::Absent(request),
     }
@@ -189,7 +189,7 @@ type MemoId = (usize, Key, TypeId);
 
 #[derive(Default)]
 struct Slot {
-    kept: Option<StoredMemo>,
+    stored: Option<StoredMemo>,
     /// When a failed computation may be retried.
     retry_at: Option<Timestamp>,
     running: Option<Running>,
@@ -206,11 +206,11 @@ impl Slot {
     fn settle(&mut self, memo: Shared, output: Result<Shared, String>, now: Timestamp) {
         let last = match &output {
             Ok(output) => Some(Arc::clone(output)),
-            Err(_) => self.kept.take().and_then(|kept| kept.last),
+            Err(_) => self.stored.take().and_then(|stored| stored.last),
         };
         let retry_at = later(now, Backoff::LONGEST);
         self.retry_at = output.is_err().then_some(retry_at);
-        self.kept = Some(StoredMemo { memo, output, last });
+        self.stored = Some(StoredMemo { memo, output, last });
     }
 }
 
@@ -223,7 +223,7 @@ impl Memos {
     /// Returns the results for a key.
     pub(crate) fn of(&self, controller: usize, key: &Key) -> KeyMemos {
         let slots = self.slots.get(&(controller, key.clone())).into_iter().flatten();
-        slots.filter_map(|(type_id, slot)| Some((*type_id, slot.kept.clone()?))).collect()
+        slots.filter_map(|(type_id, slot)| Some((*type_id, slot.stored.clone()?))).collect()
     }
 
     /// Requests a computation, unless it is running, has a result, or has just failed.
@@ -239,7 +239,7 @@ impl Memos {
         if slot.running.as_ref().is_some_and(|running| is_same(&running.memo, &memo)) {
             return;
         }
-        let is_answered = slot.kept.as_ref().is_some_and(|kept| is_same(&kept.memo, &memo));
+        let is_answered = slot.stored.as_ref().is_some_and(|stored| is_same(&stored.memo, &memo));
         if is_answered && slot.retry_at.is_none_or(|at| now < at) {
             return;
         }

@@ -282,7 +282,7 @@ impl StatusWrite {
             return None;
         }
         let status = |object: &K| Object::from_typed(object).0.remove("status");
-        Self::of_values(old, status(old), status(new))
+        Self::from_values(old, status(old), status(new))
     }
 
     /// Like [`StatusWrite::between`], but takes the status of an object before and after, to avoid copies of the
@@ -290,7 +290,7 @@ impl StatusWrite {
     ///
     /// # Panics
     /// Never in practice, because wire types serialize.
-    pub fn of_status<K: Kind, S: Serialize + PartialEq>(
+    pub fn from_status<K: Kind, S: Serialize + PartialEq>(
         object: &K,
         before: Option<&S>,
         after: &S,
@@ -304,10 +304,10 @@ impl StatusWrite {
             object::whole_numbers(&mut value);
             value
         };
-        Self::of_values(object, before.map(value), Some(value(after)))
+        Self::from_values(object, before.map(value), Some(value(after)))
     }
 
-    fn of_values<K: Kind>(object: &K, before: Option<Value>, after: Option<Value>) -> Option<Self> {
+    fn from_values<K: Kind>(object: &K, before: Option<Value>, after: Option<Value>) -> Option<Self> {
         let [before, after] = [before, after].map(|status| status.unwrap_or_else(|| Map::new().into()));
         let patch = object::merge_diff(&before, &after)?;
         Some(Self {
@@ -373,7 +373,7 @@ mod tests {
             for phase in [None, Some("Active")] {
                 let new = with(phase);
                 let after = new.status.as_ref().unwrap();
-                let written = StatusWrite::of_status(&old, old.status.as_ref(), after);
+                let written = StatusWrite::from_status(&old, old.status.as_ref(), after);
                 assert_eq!(written, StatusWrite::between(&old, &new), "{:?} {phase:?}", old.status);
             }
         }

@@ -146,12 +146,13 @@ impl WorkQueue {
         if wake.restarts {
             self.failures.remove(&key);
         }
-        let failures = self.failures.get(&key).filter(|held| !(wake.on_spoke && held.cause.is_hub_away));
+        let failures =
+            self.failures.get(&key).filter(|failure| !(wake.on_spoke && failure.cause.is_hub_away));
         let at = failures.map_or(wake.at, |failures| failures.until.max(wake.at));
         let (mut at, mut priority) = (at, wake.priority);
-        if let Some((earlier, held)) = self.due.get(&key).copied() {
-            (at, priority) = (at.min(earlier), priority.min(held));
-            self.order(held).remove(&(earlier, key.clone()));
+        if let Some((earlier, queued)) = self.due.get(&key).copied() {
+            (at, priority) = (at.min(earlier), priority.min(queued));
+            self.order(queued).remove(&(earlier, key.clone()));
         }
         self.due.insert(key.clone(), (at, priority));
         self.order(priority).insert((at, key));

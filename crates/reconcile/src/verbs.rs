@@ -53,8 +53,8 @@ impl Action {
             "lastUpdateTime": time,
             "lastTransitionTime": time,
         });
-        let held = request.status.iter().flat_map(|status| status.conditions.iter().flatten());
-        let conditions: Vec<_> = held.map(|condition| json!(condition)).chain([approved]).collect();
+        let earlier = request.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let conditions: Vec<_> = earlier.map(|condition| json!(condition)).chain([approved]).collect();
         Self::Patch {
             site: Site::Hub,
             target: ObjectRef::of::<CertificateSigningRequest>(Key::of(request)),
@@ -69,14 +69,15 @@ impl Action {
     pub fn add_finalizers<K: Kind>(object: &K, finalizers: &[&str]) -> Option<Self> {
         let missing: Vec<&str> =
             finalizers.iter().copied().filter(|wanted| !object.has_finalizer(wanted)).collect();
-        let held = object.meta().finalizers.iter().flatten().map(String::as_str);
-        (!missing.is_empty()).then(|| Self::set_finalizers(object, &held.chain(missing).collect::<Vec<_>>()))
+        let present = object.meta().finalizers.iter().flatten().map(String::as_str);
+        (!missing.is_empty())
+            .then(|| Self::set_finalizers(object, &present.chain(missing).collect::<Vec<_>>()))
     }
 
     /// Removes finalizers from an object on the hub; `None` if it has none of them.
     pub fn remove_finalizers<K: Kind>(object: &K, finalizers: &[&str]) -> Option<Self> {
-        let held = object.meta().finalizers.iter().flatten().map(String::as_str);
-        let (ours, others): (Vec<&str>, Vec<&str>) = held.partition(|held| finalizers.contains(held));
+        let present = object.meta().finalizers.iter().flatten().map(String::as_str);
+        let (ours, others): (Vec<&str>, Vec<&str>) = present.partition(|name| finalizers.contains(name));
         (!ours.is_empty()).then(|| Self::set_finalizers(object, &others))
     }
 
@@ -124,14 +125,14 @@ mod tests {
 
     #[test]
     fn finalizers_of_others_stay() {
-        let held = config_map(&["x", "ours"]);
+        let object = config_map(&["x", "ours"]);
         assert_eq!(
-            finalizers(Action::add_finalizers(&held, &["ours", "more"])),
+            finalizers(Action::add_finalizers(&object, &["ours", "more"])),
             json!(["x", "ours", "more"])
         );
-        assert_eq!(finalizers(Action::remove_finalizers(&held, &["ours", "more"])), json!(["x"]));
-        assert_eq!(finalizers(Action::add_finalizers(&held, &["ours"])), Value::Null);
-        assert_eq!(finalizers(Action::remove_finalizers(&held, &["more"])), Value::Null);
+        assert_eq!(finalizers(Action::remove_finalizers(&object, &["ours", "more"])), json!(["x"]));
+        assert_eq!(finalizers(Action::add_finalizers(&object, &["ours"])), Value::Null);
+        assert_eq!(finalizers(Action::remove_finalizers(&object, &["more"])), Value::Null);
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(super) const SMALL: usize = 64 << 10;
 const LEAST: usize = 64 << 20;
 
 /// The memory that the large objects of all kinds use.
-pub(super) static MEMORY: LazyLock<Memory> = LazyLock::new(|| Memory::of(memory_limit()));
+pub(super) static MEMORY: LazyLock<Memory> = LazyLock::new(|| Memory::new(memory_limit()));
 
 /// The budgets of a process, and how much is used.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub(super) fn of(limit: usize) -> Self {
+    pub(super) fn new(limit: usize) -> Self {
         let sixteenth = limit.max(LEAST) / 16;
         Self { total: 7 * sixteenth, kind: 5 * sixteenth, writer: sixteenth, used: AtomicUsize::new(0) }
     }
@@ -41,14 +41,14 @@ impl Memory {
 
 /// The large cached objects of one kind.
 #[derive(Debug)]
-pub(super) struct Kept<'a> {
+pub(super) struct Admitted<'a> {
     memory: &'a Memory,
     objects: BTreeMap<Key, usize>,
     writers: BTreeMap<String, usize>,
     sum: usize,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> Admitted<'a> {
     pub(super) fn new(memory: &'a Memory) -> Self {
         Self { memory, objects: BTreeMap::new(), writers: BTreeMap::new(), sum: 0 }
     }
@@ -112,7 +112,7 @@ impl<'a> Kept<'a> {
     }
 }
 
-impl Drop for Kept<'_> {
+impl Drop for Admitted<'_> {
     fn drop(&mut self) {
         self.memory.used.fetch_sub(self.sum, Ordering::Relaxed);
     }
@@ -160,26 +160,26 @@ mod tests {
 
     #[test]
     fn a_writer_takes_its_own_share_and_no_other() {
-        let memory = Memory::of(512 * MIB);
-        let mut kept = Kept::new(&memory);
+        let memory = Memory::new(512 * MIB);
+        let mut admitted = Admitted::new(&memory);
         let large = |index: usize| Key::namespaced("loud", format!("w{index}"));
-        let taken = (0..1000).filter(|index| kept.admit(&large(*index), MIB).is_ok()).count();
+        let taken = (0..1000).filter(|index| admitted.admit(&large(*index), MIB).is_ok()).count();
         assert_eq!(taken, 32, "1/16 of the memory");
-        assert!(kept.admit(&large(2000), MIB).unwrap_err().contains("its namespace or cluster"));
-        assert_eq!(kept.admit(&Key::namespaced("calm", "w"), MIB), Ok(()));
-        assert_eq!(kept.admit(&large(3000), SMALL), Ok(()), "an ordinary object is not counted");
-        kept.forget(&large(0));
-        assert_eq!(kept.admit(&large(2000), MIB), Ok(()));
-        assert_eq!(kept.admit(&large(2000), MIB / 2), Ok(()), "less is always possible");
+        assert!(admitted.admit(&large(2000), MIB).unwrap_err().contains("its namespace or cluster"));
+        assert_eq!(admitted.admit(&Key::namespaced("calm", "w"), MIB), Ok(()));
+        assert_eq!(admitted.admit(&large(3000), SMALL), Ok(()), "an ordinary object is not counted");
+        admitted.forget(&large(0));
+        assert_eq!(admitted.admit(&large(2000), MIB), Ok(()));
+        assert_eq!(admitted.admit(&large(2000), MIB / 2), Ok(()), "less is always possible");
     }
 
     #[test]
     fn many_writers_take_the_share_of_their_kind_and_all_kinds_that_of_the_process() {
-        let memory = Memory::of(512 * MIB);
-        let mut kinds = [(); 3].map(|()| Kept::new(&memory));
+        let memory = Memory::new(512 * MIB);
+        let mut kinds = [(); 3].map(|()| Admitted::new(&memory));
         let [first, second, third] = &mut kinds;
-        let fill = |kept: &mut Kept<'_>| {
-            (0..1000).filter(|index| kept.admit(&cluster(&format!("c{index}")), MIB).is_ok()).count()
+        let fill = |admitted: &mut Admitted<'_>| {
+            (0..1000).filter(|index| admitted.admit(&cluster(&format!("c{index}")), MIB).is_ok()).count()
         };
         assert_eq!([fill(first), fill(second), fill(third)], [160, 64, 0]);
         first.clear();

@@ -148,8 +148,8 @@ async fn probe(resources: &Resources) -> Result<(), String> {
 
 /// Requests `/version`, like `kubectl version`; returns an empty string if that fails.
 async fn version(resources: &Resources) -> String {
-    let told = timeout(PROBE_PERIOD, resources.client().apiserver_version()).await;
-    told.ok().and_then(Result::ok).map(|info| info.git_version).unwrap_or_default()
+    let answer = timeout(PROBE_PERIOD, resources.client().apiserver_version()).await;
+    answer.ok().and_then(Result::ok).map(|info| info.git_version).unwrap_or_default()
 }
 
 /// Reads an object. If its kind is not served, this is an error, because the object may exist.
@@ -215,7 +215,7 @@ async fn warnings(resources: &Resources, namespace: &str, uid: &str) -> Result<L
     let params = ListParams::default().fields(&fields).limit(LookupAnswer::MAX_WARNINGS);
     let mut events = Vec::new();
     page(resources, namespace, "events", &params, |event| events.push(event)).await?;
-    Ok(LookupAnswer::of_events(events.iter()))
+    Ok(LookupAnswer::from_events(events.iter()))
 }
 
 /// Reads a page of a list; returns the token for the next one.

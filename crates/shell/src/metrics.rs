@@ -315,7 +315,7 @@ mod tests {
             "wheelwright_git_received_bytes_total 2048",
             "wheelwright_git_sent_bytes_total 512",
         ] {
-            assert!(text.lines().any(|held| held == line), "{line}: {text}");
+            assert!(text.lines().any(|found| found == line), "{line}: {text}");
         }
     }
 }

@@ -267,9 +267,9 @@ impl Handle {
         self.runtime.observer.get_or_init(|| observer);
     }
 
-    /// Stores objects of the hub that an earlier process kept, unless the hub has listed their kind.
-    pub fn keep<K: Kind>(&self, objects: Vec<K>) {
-        self.runtime.update(|dispatcher, now| dispatcher.kept(objects, now));
+    /// Stores objects of the hub that an earlier process stored, unless the hub has listed their kind.
+    pub fn load_persisted<K: Kind>(&self, objects: Vec<K>) {
+        self.runtime.update(|dispatcher, now| dispatcher.load_persisted(objects, now));
     }
 
     /// Stores the state of a repository under the name of its `ConfigRepo`.

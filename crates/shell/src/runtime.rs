@@ -65,7 +65,7 @@ impl Runtime {
     /// Reads the dispatcher; returns `None` if it has panicked, because its state cannot be trusted.
     pub(super) fn read<T>(&self, ask: impl FnOnce(&mut Dispatcher) -> T) -> Option<T> {
         let asked =
-            catch_unwind(AssertUnwindSafe(|| self.dispatcher.lock().ok().map(|mut held| ask(&mut held))));
+            catch_unwind(AssertUnwindSafe(|| self.dispatcher.lock().ok().map(|mut locked| ask(&mut locked))));
         if asked.is_err() {
             error!("the dispatcher panicked, which is a bug; stopping, so that the process is restarted");
         }

@@ -21,7 +21,7 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, info, warn};
 
-use super::budget::{Kept, Memory, SMALL};
+use super::budget::{Admitted, Memory, SMALL};
 use super::client::retry_after;
 use super::freshness::Freshness;
 use super::message;
@@ -111,7 +111,7 @@ pub(super) async fn watch(
 ) {
     let (mut restarts, mut from, mut newest) = (Restarts::default(), None, 0);
     let (mut restores, began) = (freshness.restores(), Instant::now());
-    let mut kept = Kept::new(target.memory);
+    let mut admitted = Admitted::new(target.memory);
     loop {
         if restores.has_changed().unwrap_or_default() {
             // The watch of another kind noticed a restore, so the versions of this kind are invalid too.
@@ -121,7 +121,7 @@ pub(super) async fn watch(
         let known = freshness.written(&target.kind.gvk).max(newest);
         let begun = match from.take() {
             Some(resource_version) => Ok(resource_version),
-            None => list(&target, &mut kept).await.map(|(listed, resource_version)| {
+            None => list(&target, &mut admitted).await.map(|(listed, resource_version)| {
                 let at = version(&resource_version);
                 if at < known {
                     let (kind, from, to) = (&target.kind.gvk, known, at);
@@ -146,7 +146,7 @@ pub(super) async fn watch(
                     event.into_iter().for_each(&mut tell);
                 };
                 let followed = tokio::select! {
-                    ended = follow(&target, &mut kept, resource_version, &mut newest, &mut hear) => ended,
+                    ended = follow(&target, &mut admitted, resource_version, &mut newest, &mut hear) => ended,
                     _ = restores.changed() => {
                         (from, newest) = (None, 0);
                         continue;
@@ -192,9 +192,9 @@ fn log_failed_list(kind: &Gvk, error: &Error, after: Duration) {
     }
 }
 
-async fn list(target: &WatchTarget, kept: &mut Kept<'_>) -> Result<(WatcherEvent, String), Error> {
+async fn list(target: &WatchTarget, admitted: &mut Admitted<'_>) -> Result<(WatcherEvent, String), Error> {
     let (mut objects, mut bytes) = (Vec::new(), 0);
-    kept.clear();
+    admitted.clear();
     let mut refusals = Refusals::default();
     let mut params = ListParams {
         limit: Some(PAGE),
@@ -212,7 +212,7 @@ async fn list(target: &WatchTarget, kept: &mut Kept<'_>) -> Result<(WatcherEvent
             let reason = format!("the list has more than {LIST_BYTES} bytes or {pages} pages");
             return Err(Error::Service(reason.into()));
         }
-        let (of_page, metadata) = read_page(&target.kind, kept, &text).map_err(Error::SerdeError)?;
+        let (of_page, metadata) = read_page(&target.kind, admitted, &text).map_err(Error::SerdeError)?;
         objects.extend(of_page);
         match metadata.continue_ {
             Some(token) if !token.is_empty() => params.continue_token = Some(token),
@@ -227,18 +227,19 @@ async fn list(target: &WatchTarget, kept: &mut Kept<'_>) -> Result<(WatcherEvent
 
 fn read_page(
     kind: &WatchedKind,
-    kept: &mut Kept<'_>,
+    admitted: &mut Admitted<'_>,
     text: &str,
 ) -> serde_json::Result<(Vec<Decoded>, ListMeta)> {
     let page: Page<'_> = serde_json::from_str(text)?;
-    let objects = page.items.into_iter().flatten().map(|item| read(kind, kept, &ObjectText::new(item.get())));
+    let objects =
+        page.items.into_iter().flatten().map(|item| read(kind, admitted, &ObjectText::new(item.get())));
     Ok((objects.collect(), page.metadata))
 }
 
 /// Parses an object if the memory budget has room for it.
-fn read(kind: &WatchedKind, kept: &mut Kept<'_>, object: &ObjectText<'_>) -> Decoded {
+fn read(kind: &WatchedKind, admitted: &mut Admitted<'_>, object: &ObjectText<'_>) -> Decoded {
     let decoded = kind.decode_rest(object);
-    match kept.admit(&object.key, kind.weight(object, &decoded, SMALL)) {
+    match admitted.admit(&object.key, kind.weight(object, &decoded, SMALL)) {
         Ok(()) => decoded,
         Err(error) => kind.refuse(object, error),
     }
@@ -264,7 +265,7 @@ async fn present(target: &WatchTarget) -> Result<u64, Error> {
 /// receives every sign that the cache is current: the changes, and `None` if nothing has changed.
 async fn follow(
     target: &WatchTarget,
-    kept: &mut Kept<'_>,
+    admitted: &mut Admitted<'_>,
     mut at: String,
     newest: &mut u64,
     hear: &mut impl FnMut(Option<WatcherEvent>),
@@ -292,7 +293,7 @@ async fn follow(
                 hear(None);
                 return WatchEnd::resume("the server ended the watch", at);
             }
-            Ok(Ok(())) => match take(&target.kind, kept, &target.is_known, &line) {
+            Ok(Ok(())) => match take(&target.kind, admitted, &target.is_known, &line) {
                 Ok((event, newer)) => {
                     is_heard = true;
                     hear(event);
@@ -367,7 +368,7 @@ async fn next_line(stream: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>)
 /// continue from, or the reason why the watch ends.
 fn take(
     kind: &WatchedKind,
-    kept: &mut Kept<'_>,
+    admitted: &mut Admitted<'_>,
     is_known: &IsKnownFn,
     line: &[u8],
 ) -> Result<(Option<WatcherEvent>, String), String> {
@@ -377,12 +378,12 @@ fn take(
         "ADDED" | "MODIFIED" => {
             let object = object();
             let is_known = is_known(&object.key, version(&object.resource_version));
-            let applied = (!is_known).then(|| WatcherEvent::Applied(read(kind, kept, &object)));
+            let applied = (!is_known).then(|| WatcherEvent::Applied(read(kind, admitted, &object)));
             Ok((applied, object.resource_version))
         }
         "DELETED" => {
             let ObjectText { key, resource_version, .. } = object();
-            kept.forget(&key);
+            admitted.forget(&key);
             let deleted = WatcherEvent::Deleted { key, resource_version: resource_version.clone() };
             Ok((Some(deleted), resource_version))
         }

@@ -36,7 +36,7 @@ fn main() {
     let mut numbers = std::env::args().filter_map(|word| word.parse::<usize>().ok());
     let (clusters, add_ons) = (numbers.next().unwrap_or(3000), numbers.next().unwrap_or(30));
     let world = at_rest(add_ons);
-    let HubSnapshot { objects, .. } = HubSnapshot::of(&world.hub);
+    let HubSnapshot { objects, .. } = HubSnapshot::new(&world.hub);
     let json = grown(&objects, clusters);
     let begin = cpu();
     for object in &json {

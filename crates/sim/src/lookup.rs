@@ -49,7 +49,7 @@ impl Servers<'_> {
                     ..ListOptions::default()
                 };
                 let events = list(reached()?, "events", namespace, &options)?;
-                Ok(LookupAnswer::of_events(events.iter()))
+                Ok(LookupAnswer::from_events(events.iter()))
             }
         }
     }

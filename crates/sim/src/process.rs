@@ -106,8 +106,8 @@ impl Process {
     }
 
     /// Takes over the works that its predecessor cached, because the hub is unreachable.
-    pub(super) fn keep(&mut self, works: Vec<ManifestWork>, now: Timestamp) {
-        self.dispatcher.kept(works, now);
+    pub(super) fn load_persisted(&mut self, works: Vec<ManifestWork>, now: Timestamp) {
+        self.dispatcher.load_persisted(works, now);
     }
 
     /// Makes the process notice the restored hub at its next read of the hub.
@@ -307,12 +307,12 @@ impl Process {
             return;
         }
         self.seen = None;
-        let mut told = None;
+        let mut restored = None;
         for feed in self.feeds.values_mut().filter(|feed| feed.kind.site == Site::Hub) {
             (feed.watch, feed.seen) = (None, None);
-            told = Some(&feed.kind);
+            restored = Some(&feed.kind);
         }
-        if let Some(kind) = told {
+        if let Some(kind) = restored {
             (sites.hear)(&mut self.dispatcher, kind, WatcherEvent::Restored, now);
         }
     }

@@ -134,8 +134,8 @@ impl World {
 
     /// Makes fetches fail; the repository keeps its last source.
     pub fn fail_fetching(&mut self, repo: &Key, failure: SourceFailure) {
-        let kept = self.sources.get(repo).and_then(|source| source.checkout.clone());
-        self.set_source(repo, self.fetched(repo, kept, Some(failure)));
+        let checkout = self.sources.get(repo).and_then(|source| source.checkout.clone());
+        self.set_source(repo, self.fetched(repo, checkout, Some(failure)));
     }
 
     fn set_source(&mut self, repo: &Key, source: Source) {
@@ -195,11 +195,11 @@ impl World {
     /// Cuts a cluster off from the hub and restarts its agent, which continues with the works that it cached.
     pub(crate) fn restart_agent_alone(&mut self, name: &str) {
         let Some(caches) = self.agent_caches(name) else { return };
-        let kept = caches.list::<ManifestWork>(Query::namespace(name)).unwrap_or_default();
+        let works = caches.list::<ManifestWork>(Query::namespace(name)).unwrap_or_default();
         self.restart_agent(name);
         if let Some(spoke) = self.spokes.get_mut(name) {
             spoke.connected = false;
-            spoke.agent.keep(kept.into_iter().map(Arc::unwrap_or_clone).collect(), self.now);
+            spoke.agent.load_persisted(works.into_iter().map(Arc::unwrap_or_clone).collect(), self.now);
         }
     }
 

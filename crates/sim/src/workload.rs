@@ -175,8 +175,8 @@ fn condition(before: &Value, type_: &str, status: bool, reason: &str, now: Times
         c.get("type").and_then(Value::as_str) == Some(type_)
             && c.get("status").and_then(Value::as_str) == Some(status)
     };
-    let held = before.get("conditions").and_then(Value::as_array).into_iter().flatten().find(same);
-    let since = held.and_then(|c| c.get("lastTransitionTime")).cloned();
+    let existing = before.get("conditions").and_then(Value::as_array).into_iter().flatten().find(same);
+    let since = existing.and_then(|c| c.get("lastTransitionTime")).cloned();
     let since = since.unwrap_or_else(|| serde_json::to_value(Time(now)).unwrap_or_default());
     json!({"type": type_, "status": status, "reason": reason, "lastTransitionTime": since})
 }

@@ -56,12 +56,12 @@ impl Pruning {
             let named =
                 (root || schema.embedded) && matches!(name.as_str(), "apiVersion" | "kind" | "metadata");
             let Some(field) = schema.field(name) else {
-                let kept =
+                let is_allowed =
                     schema.preserve || named || (schema.type_ == Type::Any && schema.properties.is_empty());
-                if !kept {
+                if !is_allowed {
                     self.dropped.push(here);
                 }
-                return kept;
+                return is_allowed;
             };
             if value.is_null() && !field.nullable && !field.preserve {
                 // An entry in a map of strings is a Go string, which is never absent.

@@ -29,7 +29,7 @@ struct Pool {
     /// The size in bytes; `None` if unlimited.
     size: Option<usize>,
     used: usize,
-    held: BTreeMap<String, usize>,
+    used_by: BTreeMap<String, usize>,
 }
 
 impl Usage {
@@ -46,12 +46,12 @@ impl Usage {
     ) {
         let weight = |object: Option<&Object>| object.map_or(0, weight_of);
         let pool = self.pool(id);
-        let held = pool.held.entry(key.namespace.clone()).or_default();
+        let used = pool.used_by.entry(key.namespace.clone()).or_default();
         let (before, after) = (weight(old), weight(new));
-        *held = (*held + after).saturating_sub(before);
+        *used = (*used + after).saturating_sub(before);
         pool.used = (pool.used + after).saturating_sub(before);
-        if *held == 0 {
-            pool.held.remove(&key.namespace);
+        if *used == 0 {
+            pool.used_by.remove(&key.namespace);
         }
     }
 }
@@ -63,8 +63,8 @@ impl Pool {
     fn has_space(&self, namespace: &str, more: usize, is_administrator: bool) -> bool {
         let Some(size) = self.size else { return true };
         let Some(free) = size.checked_sub(self.used + more) else { return false };
-        let held = self.held.get(namespace).copied().unwrap_or_default();
-        is_administrator || held + more <= free
+        let used = self.used_by.get(namespace).copied().unwrap_or_default();
+        is_administrator || used + more <= free
     }
 }
 

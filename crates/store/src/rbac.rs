@@ -167,8 +167,8 @@ impl Store {
             },
             PolicyRule { verbs: vec!["*".into()], non_resource_urls: all(), ..PolicyRule::default() },
         ];
-        let held: Vec<PolicyRule> = self.rules_of(user, &target.namespace).collect();
-        if everything.iter().all(|one| held.iter().any(|rule| encloses(rule, one))) {
+        let own_rules: Vec<PolicyRule> = self.rules_of(user, &target.namespace).collect();
+        if everything.iter().all(|one| own_rules.iter().any(|rule| encloses(rule, one))) {
             return Ok(());
         }
         let detail = "must have cluster-admin privileges to use an aggregationRule";
@@ -225,11 +225,11 @@ impl Store {
             self.check_aggregation(user, target, old, new)?;
             self.rules_in(new)
         };
-        let held: Vec<PolicyRule> = self.rules_of(user, &target.namespace).collect();
+        let own_rules: Vec<PolicyRule> = self.rules_of(user, &target.namespace).collect();
         let sum = |rules: &[PolicyRule], size: fn(&PolicyRule) -> usize| {
             rules.iter().map(size).fold(0, usize::saturating_add)
         };
-        if sum(&granted, single_count).saturating_mul(sum(&held, length)) > COMPARISONS {
+        if sum(&granted, single_count).saturating_mul(sum(&own_rules, length)) > COMPARISONS {
             let detail = format!(
                 "cannot compare the rules with the permissions of {:?} within {COMPARISONS} steps; split the role, or request the verb {verb:?} on it",
                 user.name
@@ -239,7 +239,7 @@ impl Store {
         let missing: Vec<String> = granted
             .iter()
             .flat_map(single_rules)
-            .filter(|one| !held.iter().any(|rule| encloses(rule, one)))
+            .filter(|one| !own_rules.iter().any(|rule| encloses(rule, one)))
             .map(|r| text(&r))
             .collect();
         if missing.is_empty() {
@@ -405,10 +405,10 @@ fn encloses(rule: &PolicyRule, single: &PolicyRule) -> bool {
     let names = list(&rule.resource_names);
     let urls = list(&rule.non_resource_urls);
     all(&single.verbs, &|verb| holds(&rule.verbs, verb))
-        && all(list(&single.non_resource_urls), &|url| urls.iter().any(|held| matches_path(held, url)))
+        && all(list(&single.non_resource_urls), &|url| urls.iter().any(|allowed| matches_path(allowed, url)))
         && all(list(&single.api_groups), &|group| holds(list(&rule.api_groups), group))
         && all(list(&single.resources), &|resource| {
-            list(&rule.resources).iter().any(|held| matches_resource(held, resource))
+            list(&rule.resources).iter().any(|allowed| matches_resource(allowed, resource))
         })
         && (names.is_empty()
             || (!list(&single.resource_names).is_empty()

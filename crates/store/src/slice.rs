@@ -30,7 +30,7 @@ impl Slice {
     }
 
     /// Returns a slice of `bytes`.
-    pub(super) fn of(bytes: usize) -> Self {
+    pub(super) fn new(bytes: usize) -> Self {
         Self { bytes }
     }
 

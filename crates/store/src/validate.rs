@@ -267,13 +267,13 @@ impl Errors {
             self.invalid("<nil>", &"".into(), format!("{path:?} must validate at least one schema (anyOf)"));
         }
         if !checks.one_of.is_empty() {
-            let held = holding(&checks.one_of);
-            let which = if held == 0 {
+            let valid = holding(&checks.one_of);
+            let which = if valid == 0 {
                 "Found none valid".to_owned()
             } else {
-                format!("Found {held} valid alternatives")
+                format!("Found {valid} valid alternatives")
             };
-            if held != 1 {
+            if valid != 1 {
                 self.invalid(
                     "<nil>",
                     &"".into(),

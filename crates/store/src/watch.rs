@@ -128,7 +128,7 @@ impl Store {
     /// # Errors
     /// Returns the errors of [`Store::poll`].
     pub fn poll_some(&self, watch: &mut Watch, bytes: usize) -> Result<(Vec<WatchEvent>, bool), ApiError> {
-        self.poll_within(watch, &mut Slice::of(bytes))
+        self.poll_within(watch, &mut Slice::new(bytes))
     }
 
     fn poll_within(&self, watch: &mut Watch, slice: &mut Slice) -> Result<(Vec<WatchEvent>, bool), ApiError> {

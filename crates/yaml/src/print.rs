@@ -179,7 +179,7 @@ impl Printer {
     }
 
     fn string(&mut self, text: &str, context: Context) {
-        let looks = ScalarAnalysis::of(text);
+        let looks = ScalarAnalysis::new(text);
         let simple_key = context == Context::SimpleKey;
         let outer = self.indent;
         self.indent += INDENT;
@@ -350,7 +350,7 @@ impl Printer {
 /// before indented lines and at the end, or joins lines if the text starts with an indented one.
 pub(super) fn refolded(text: &str) -> String {
     // Unlike the printing emitter, this one does not treat tabs specially.
-    let looks = ScalarAnalysis::of(&text.replace('\t', "_"));
+    let looks = ScalarAnalysis::new(&text.replace('\t', "_"));
     if !looks.fits_a_block() {
         return text.to_owned();
     }

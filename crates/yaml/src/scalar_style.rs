@@ -25,7 +25,7 @@ pub(super) struct ScalarAnalysis {
 }
 
 impl ScalarAnalysis {
-    pub(super) fn of(text: &str) -> Self {
+    pub(super) fn new(text: &str) -> Self {
         let mut looks =
             Self { indicators: text.starts_with("---") || text.starts_with("..."), ..Self::default() };
         let (mut after_space, mut after_break, mut after_blank) = (false, false, true);
@@ -86,7 +86,7 @@ impl ScalarAnalysis {
 
 /// Returns whether a string is written without quotes and on one line.
 pub(super) fn is_plain(text: &str) -> bool {
-    ScalarAnalysis::of(text).notation(text, false) == Notation::Plain
+    ScalarAnalysis::new(text).notation(text, false) == Notation::Plain
 }
 
 pub(super) fn has_line_breaks(text: &str) -> bool {

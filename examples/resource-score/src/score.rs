@@ -45,21 +45,21 @@ impl Controller for ScoreController {
         if key.name != ResourceScore::NAME {
             return Ok(plan);
         }
-        let held = view.get::<AddOnPlacementScore>(key)?;
+        let existing = view.get::<AddOnPlacementScore>(key)?;
         let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else {
             // The hub may have no garbage collector. Ask the API server, because a list may not contain the
             // add-on.
-            if let Some(held) = held
+            if let Some(existing) = existing
                 && !view.is_on_hub::<ManagedClusterAddOn>(key)?
             {
-                plan.step([Action::delete(held.as_ref())]);
+                plan.step([Action::delete(existing.as_ref())]);
             }
             return Ok(plan);
         };
         if addon.is_terminating() {
             return Ok(plan);
         }
-        let Some(held) = held else {
+        let Some(existing) = existing else {
             plan.step([Action::create(Object::from_typed(&empty(&addon)))]);
             return Ok(plan);
         };
@@ -67,7 +67,7 @@ impl Controller for ScoreController {
         let pods = view.list_on::<Pod>(Site::Spoke, Query::ALL)?;
         let capacity = sum(nodes.iter().filter_map(|node| node.status.as_ref()?.allocatable.as_ref()));
         let requested = sum(pods.iter().filter(|pod| is_running(pod)).flat_map(|pod| requests(pod)));
-        let mut new = AddOnPlacementScore::clone(&held);
+        let mut new = AddOnPlacementScore::clone(&existing);
         let status = new.status.get_or_insert_default();
         let item = |(name, resource): (&str, &str)| AddOnPlacementScoreItem {
             name: name.to_owned(),
@@ -85,7 +85,7 @@ impl Controller for ScoreController {
         } else if let Some(renewal) = renewal {
             plan.wake(renewal);
         }
-        plan.status = StatusWrite::between(held.as_ref(), &new);
+        plan.status = StatusWrite::between(existing.as_ref(), &new);
         Ok(plan)
     }
 }

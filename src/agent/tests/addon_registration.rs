@@ -47,7 +47,7 @@ fn proof(status: Value, driver: &KubeClientDriver, signer: &str) -> Proof {
     let metadata = json!({"name": "a", "namespace": "c1"});
     let addon = json!({"metadata": metadata, "spec": {}, "status": status});
     let asked = RegistrationConfig { signer_name: signer.into(), ..RegistrationConfig::default() };
-    Proof::of(&asked, &serde_json::from_value(addon).unwrap(), driver)
+    Proof::new(&asked, &serde_json::from_value(addon).unwrap(), driver)
 }
 
 #[test]

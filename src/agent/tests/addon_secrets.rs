@@ -32,15 +32,15 @@ fn a_hub_that_lists_no_addon_takes_no_credentials_for_an_hour() {
     let secret = |name: &str| CredentialsSecret { key: Key::namespaced("n", name), is_hosted: false };
     let (gone, other) = (secret("a-hub-kubeconfig"), secret("b-hub-kubeconfig"));
     let secrets = BTreeMap::from([(gone.clone(), "a".to_owned()), (other.clone(), "b".to_owned())]);
-    let mut kept = StoredSecrets { secrets, ..StoredSecrets::default() };
+    let mut stored = StoredSecrets { secrets, ..StoredSecrets::default() };
     let (start, minute) = (Instant::now(), Duration::from_mins(1));
     let none = BTreeSet::new();
-    assert_eq!(kept.unregistered(&none, false, start), []);
-    assert_eq!(kept.unregistered(&none, false, start + GRACE - minute), []);
+    assert_eq!(stored.unregistered(&none, false, start), []);
+    assert_eq!(stored.unregistered(&none, false, start + GRACE - minute), []);
     // If one of several add-ons is gone, the hub has not lost its data.
     let registered = BTreeSet::from([other.clone()]);
-    assert_eq!(kept.unregistered(&registered, true, start + GRACE), [(gone.clone(), "a".to_owned())]);
-    assert_eq!(kept.unregistered(&none, false, start + GRACE + minute), [], "the hour begins again");
+    assert_eq!(stored.unregistered(&registered, true, start + GRACE), [(gone.clone(), "a".to_owned())]);
+    assert_eq!(stored.unregistered(&none, false, start + GRACE + minute), [], "the hour begins again");
     let all = [(gone, "a".to_owned()), (other, "b".to_owned())];
-    assert_eq!(kept.unregistered(&none, false, start + GRACE * 2 + minute), all);
+    assert_eq!(stored.unregistered(&none, false, start + GRACE * 2 + minute), all);
 }

@@ -25,7 +25,7 @@ fn issued(authority: &Authority, hours: i64) -> Identity {
 async fn is_used(code: u16) -> bool {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let authority = Authority::create("hub", now()).unwrap();
-    let (held, new) = (issued(&authority, 101), issued(&authority, 1));
+    let (stored, new) = (issued(&authority, 101), issued(&authority, 1));
     let answer = |code: u16, body: &Value| format!("{code} X\nContent-Type: application/json\n\n{body}");
     let cluster = json!({"metadata": {"name": "c1"}, "spec": {}});
     let first = if code == 200 { cluster.clone() } else { refusal(code).1 };
@@ -54,8 +54,8 @@ async fn is_used(code: u16) -> bool {
     let hub = BootstrapHub::read(&bootstrap).unwrap();
     let parts = [
         ("kubeconfig", hub.stored_kubeconfig().unwrap()),
-        ("tls.crt", held.certificate.clone()),
-        ("tls.key", held.key),
+        ("tls.crt", stored.certificate.clone()),
+        ("tls.key", stored.key),
     ];
     let data = parts.map(|(name, text)| (name, json!(STANDARD.encode(text))));
     let data: Value = data.into_iter().collect();
@@ -63,7 +63,7 @@ async fn is_used(code: u16) -> bool {
     let options = AgentOptions::new(bootstrap, spoke, "c1");
     let stop = CancellationToken::new();
     let used = timeout(Duration::from_secs(60), obtain(&options, &hub, "", &stop)).await;
-    used.unwrap().unwrap().certificate == held.certificate
+    used.unwrap().unwrap().certificate == stored.certificate
 }
 
 #[tokio::test]

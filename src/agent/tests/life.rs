@@ -372,15 +372,15 @@ async fn begins_with((code, body): (u16, Value)) -> Result<String, JoinError> {
     let mut options = options(client(move |_| (code, body.clone())));
     let other = kube::config::Kubeconfig::from_yaml(&KUBECONFIG.replace("hub:6443", "other:6443")).unwrap();
     options.other_hubs.push(Bootstrap::Given(Box::new(other)));
-    switch::to_kept(&mut options).await?;
+    switch::to_stored(&mut options).await?;
     Ok(BootstrapHub::read(&options.bootstrap).unwrap().server)
 }
 
 #[tokio::test]
 async fn an_agent_begins_with_the_hub_of_its_identity_once_that_can_be_read() {
-    let kept = due(&hub(&KUBECONFIG.replace("hub:6443", "other:6443")));
-    let [certificate, key, kubeconfig] =
-        [kept.certificate, kept.key, kept.kubeconfig].map(|text| BASE64_STANDARD.encode(text));
+    let credentials = due(&hub(&KUBECONFIG.replace("hub:6443", "other:6443")));
+    let [certificate, key, kubeconfig] = [credentials.certificate, credentials.key, credentials.kubeconfig]
+        .map(|text| BASE64_STANDARD.encode(text));
     let data = json!({"tls.crt": certificate, "tls.key": key, "kubeconfig": kubeconfig});
     let secret = json!({"metadata": {"name": "identity"}, "data": data});
     assert_eq!(begins_with((200, secret)).await.unwrap(), "https://other:6443");

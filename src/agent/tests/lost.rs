@@ -5,15 +5,16 @@ use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_whose_claim_is_gone_or_of_another_one_does_not_go_on() {
-    let lives = async |held: Option<&'static str>| {
-        let answer = move |request: &Request<Body>| match (request.uri().path().rsplit('/').next(), held) {
-            (Some("clusterclaims"), held) => {
-                let name = claim_name(&Key::namespaced(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET));
-                let claim = |value| json!({"metadata": {"name": name}, "spec": {"value": value}});
-                (200, json!({"metadata": {}, "items": Vec::from_iter(held.map(claim))}))
-            }
-            _ => pending(request),
-        };
+    let lives = async |claim_value: Option<&'static str>| {
+        let answer =
+            move |request: &Request<Body>| match (request.uri().path().rsplit('/').next(), claim_value) {
+                (Some("clusterclaims"), claim_value) => {
+                    let name = claim_name(&Key::namespaced(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET));
+                    let claim = |value| json!({"metadata": {"name": name}, "spec": {"value": value}});
+                    (200, json!({"metadata": {}, "items": Vec::from_iter(claim_value.map(claim))}))
+                }
+                _ => pending(request),
+            };
         let (hub, client) = (hub(KUBECONFIG), client(answer));
         let (credentials, options) = (due(&hub), options(client.clone()));
         let life = IdentityUse {

@@ -50,14 +50,14 @@ async fn the_addresses_of_a_cluster_are_written_once_and_those_of_others_stay() 
         ..ClientConfig::default()
     };
     let clusters = Api::<ManagedCluster>::all(hub.client());
-    let held = async || clusters.get("c1").await.unwrap().spec.managed_cluster_client_configs;
+    let addresses = async || clusters.get("c1").await.unwrap().spec.managed_cluster_client_configs;
     options.client_configs = vec![address("https://a:6443")];
     create_cluster(&hub.client(), &options).await.unwrap();
-    assert_eq!(held().await, [address("https://a:6443")]);
+    assert_eq!(addresses().await, [address("https://a:6443")]);
     options.client_configs = vec![address("https://b:6443"), address("https://a:6443")];
     for _ in 0..2 {
         write_addresses(&hub.client(), &options).await.unwrap();
-        assert_eq!(held().await, ["https://a:6443", "https://b:6443"].map(address));
+        assert_eq!(addresses().await, ["https://a:6443", "https://b:6443"].map(address));
     }
 }
 
@@ -70,9 +70,9 @@ fn the_kubeconfigs_that_an_agent_keeps_for_itself_and_its_addons_name_the_proxy(
     .unwrap();
     kubeconfig.clusters[0].cluster.as_mut().unwrap().proxy_url = Some("http://proxy:3128".into());
     let hub = BootstrapHub::read(&Bootstrap::Given(Box::new(kubeconfig))).unwrap();
-    for kept in [hub.stored_kubeconfig(), hub.stored_kubeconfig_of_token()] {
-        let kept = kube::config::Kubeconfig::from_yaml(&kept.unwrap()).unwrap();
-        let cluster = kept.clusters[0].cluster.as_ref().unwrap();
+    for stored in [hub.stored_kubeconfig(), hub.stored_kubeconfig_of_token()] {
+        let stored = kube::config::Kubeconfig::from_yaml(&stored.unwrap()).unwrap();
+        let cluster = stored.clusters[0].cluster.as_ref().unwrap();
         assert_eq!(cluster.proxy_url.as_deref(), Some("http://proxy:3128"));
     }
 }

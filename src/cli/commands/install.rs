@@ -88,9 +88,9 @@ pub(super) fn upgrade(args: &Args, ui: &mut Ui) -> CommandResult {
                 "wheelwright install; --namespace names another namespace",
             ));
         };
-        let kept = installed.image.clone().filter(|_| args.options.options().image.is_none());
+        let current = installed.image.clone().filter(|_| args.options.options().image.is_none());
         let code = install(args, &installer, installed, ui).await?;
-        if let Some(image) = kept.filter(|image| !image.ends_with(concat!(":", env!("CARGO_PKG_VERSION"))))
+        if let Some(image) = current.filter(|image| !image.ends_with(concat!(":", env!("CARGO_PKG_VERSION"))))
             && args.output == Format::Text
         {
             let version = env!("CARGO_PKG_VERSION");
@@ -121,7 +121,10 @@ impl Args {
     async fn installed(&self, installer: &Installer) -> Result<Option<InstallationOptions>, CommandError> {
         let target = ObjectRef::of::<Deployment>(Key::namespaced(&self.namespace, OPERATOR));
         let Some(deployment) = installer.find(&target).await? else { return Ok(None) };
-        Ok(Some(InstallationOptions::of(&deployment).context("cannot read the options of the installation")?))
+        Ok(Some(
+            InstallationOptions::from_deployment(&deployment)
+                .context("cannot read the options of the installation")?,
+        ))
     }
 }
 
@@ -132,7 +135,7 @@ async fn install(
     ui: &mut Ui,
 ) -> CommandResult {
     let wanted = manifests(&args.namespace, &args.options.options().over(installed))?;
-    let deadline = Deadline::of(args.wait);
+    let deadline = Deadline::new(args.wait);
     // Make all checks before the first write.
     installer.must_have_namespaces(&wanted).await?;
     let present = installer.survey(&wanted).await?;
@@ -149,7 +152,7 @@ async fn install(
     }
     if !args.dry_run {
         let names: Vec<String> = definitions.iter().map(|(object, _)| object.name().to_owned()).collect();
-        definitions_served(&installer.hub, &names, Deadline::of_seconds(DEFINITIONS)).await?;
+        definitions_served(&installer.hub, &names, Deadline::from_seconds(DEFINITIONS)).await?;
     }
     for (object, present) in &others {
         say(object, installer.apply(object, present.as_ref()).await?)?;

@@ -43,7 +43,7 @@ enum JoinStage {
 }
 
 impl JoinStage {
-    fn of(cluster: Option<&ManagedCluster>) -> Self {
+    fn from_cluster(cluster: Option<&ManagedCluster>) -> Self {
         let Some(cluster) = cluster else { return Self::Unknown };
         let missing = [(HUB_ACCEPTED, Self::Asks), (JOINED, Self::Accepted), (AVAILABLE, Self::Joined)];
         let first = missing.into_iter().find(|(condition, _)| !cluster.holds(condition));
@@ -87,7 +87,7 @@ pub(super) async fn until_available(
     loop {
         match clusters.get_opt(name).await {
             Ok(cluster) => {
-                let before = std::mem::replace(&mut stage, JoinStage::of(cluster.as_ref()));
+                let before = std::mem::replace(&mut stage, JoinStage::from_cluster(cluster.as_ref()));
                 if stage == JoinStage::Available {
                     return Ok(());
                 }

@@ -122,7 +122,7 @@ impl Reported {
                 with_commits(&snapshot, &commits, now)?
             }
         };
-        Ok(Origin::of_objects(objects.into_iter().map(Arc::unwrap_or_clone).collect()))
+        Ok(Origin::from_objects(objects.into_iter().map(Arc::unwrap_or_clone).collect()))
     }
 }
 
@@ -149,7 +149,7 @@ fn rollout(args: &Rollout, ui: &mut Ui) -> CommandResult {
     let (source, input) = match (&args.input, snapshot, &reported.report) {
         (Some(file), _, _) => (file.display().to_string(), read(file, Scenario::read)?.into_input()),
         (None, Some(file), _) => {
-            let origin = Origin::of_file(file.clone());
+            let origin = Origin::from_file(file.clone());
             (file.display().to_string(), recorded(&args.recorded, &origin)?)
         }
         (None, None, Some(branch)) => {
@@ -249,7 +249,7 @@ mod tests {
         line.extend(["--rollout", "managed-serviceaccount"]);
         line.extend(revision.into_iter().flat_map(|revision| ["--revision", revision]));
         let args = Line::parse_from(line).args.recorded;
-        let input = recorded(&args, &Origin::of_file(file.clone()))
+        let input = recorded(&args, &Origin::from_file(file.clone()))
             .unwrap_or_else(|error| panic!("{:?}", error.error));
         let now = "2026-11-21T16:00:00Z".parse().unwrap();
         play(input, &Outcomes::default(), now).unwrap().table()

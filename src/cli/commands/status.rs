@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn a_fleet_whose_rollout_stopped_at_its_canary_is_shown() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain");
-        let origin = Origin::of_file(folder.join("rollout.yaml"));
+        let origin = Origin::from_file(folder.join("rollout.yaml"));
         let overview = read(&origin, None).unwrap_or_else(|error| panic!("{error:?}")).0;
         golden::check([(folder.join("status.txt"), fleet::page(&overview, Style::PLAIN, false, &[]))]);
     }
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn a_namespace_shows_its_own_objects_and_not_the_add_ons_of_the_fleet() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain");
-        let origin = Origin::of_file(folder.join("rollout.yaml"));
+        let origin = Origin::from_file(folder.join("rollout.yaml"));
         let all = read(&origin, None).unwrap().0;
         assert!(!all.add_ons.is_empty() && !all.placements.is_empty());
         let inside = only(all.clone(), Some("fleet"));
@@ -207,7 +207,7 @@ mod tests {
         let hub = std::fs::read_to_string(folder.join("rollout.yaml")).unwrap();
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(&file, hub.replace("- groupName: canary", "- groupName: pilot")).unwrap();
-        let overview = read(&Origin::of_file(file.path().into()), None).unwrap().0;
+        let overview = read(&Origin::from_file(file.path().into()), None).unwrap().0;
         let page = fleet::page(&overview, Style::PLAIN, false, &[]);
         let note = "\n  fleet/aws: mandatory group pilot: the placement has no cluster in this group, so the rollout does not wait for it\n";
         assert!(page.contains(note), "{page}");

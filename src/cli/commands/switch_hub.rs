@@ -63,8 +63,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         may_join(&answering(hub).await?, &new).await?;
         let mut writer = args.write.connect().await?;
         let secret = Key::namespaced(&args.namespace, BOOTSTRAP_SECRET);
-        let held = find::<Secret>(writer.client(), &secret).await?;
-        let held = held.and_then(|held| text(&held, "kubeconfig")).ok_or_else(|| {
+        let found = find::<Secret>(writer.client(), &secret).await?;
+        let stored = found.and_then(|secret| text(&secret, "kubeconfig")).ok_or_else(|| {
             let hint = "an agent with several bootstrap kubeconfigs goes to its next hub when its hub denies the cluster";
             CommandError::hinted(anyhow!("there is no bootstrap kubeconfig in the Secret {secret}"), hint)
         })?;
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             CommandError::hinted(error, "wheelwright join")
         })?;
         let (cluster, old) = (identity.cluster.clone(), identity.hub().await?);
-        if held == bootstrap && old == new {
+        if stored == bootstrap && old == new {
             writer.add_line(format!("The hub of cluster {cluster} is {new} already"));
             return writer.finish(ui);
         }

@@ -117,7 +117,7 @@ async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<()
     let mark = if args.dry_run { " (dry run)" } else { "" };
     let (deleted, has_changed) = (Vec::new(), false);
     let mut done = Uninstallation { ui, format: args.output, mark, deleted, has_changed };
-    let deadline = Deadline::of(args.wait);
+    let deadline = Deadline::new(args.wait);
     let wanted = manifests(&args.namespace, &InstallationOptions::default())?;
     if args.delete_definitions {
         must_be_empty(installer).await?;
@@ -191,7 +191,7 @@ async fn install_command(
     operator: &ObjectRef,
 ) -> Result<Option<String>, CommandError> {
     let Some(deployment) = installer.find(operator).await? else { return Ok(None) };
-    let Ok(options) = InstallationOptions::of(&deployment) else { return Ok(None) };
+    let Ok(options) = InstallationOptions::from_deployment(&deployment) else { return Ok(None) };
     let mut words = vec!["wheelwright install".to_owned()];
     if namespace != SYSTEM_NAMESPACE {
         words.push(format!("--namespace={namespace}"));
@@ -207,13 +207,14 @@ async fn release_add_ons(installer: &Installer, all: bool) -> Result<Vec<String>
     if !is_defined::<ClusterManagementAddOn>(installer).await? {
         return Ok(Vec::new());
     }
-    let mut held = list::<ClusterManagementAddOn>(&installer.hub, "", "").await?;
-    held.retain(|add_on| add_on.has_finalizer(ADDON_REMOVAL_FINALIZER) && (all || !add_on.is_terminating()));
-    let released: Vec<String> = held.iter().map(|add_on| add_on.name().to_owned()).collect();
+    let mut with_finalizer = list::<ClusterManagementAddOn>(&installer.hub, "", "").await?;
+    with_finalizer
+        .retain(|add_on| add_on.has_finalizer(ADDON_REMOVAL_FINALIZER) && (all || !add_on.is_terminating()));
+    let released: Vec<String> = with_finalizer.iter().map(|add_on| add_on.name().to_owned()).collect();
     // Remove the finalizer last, so that a retry finds the remaining add-ons.
     disown_add_ons(installer, &released).await?;
     let add_ons: Api<ClusterManagementAddOn> = Api::all(installer.hub.clone());
-    for add_on in held {
+    for add_on in with_finalizer {
         let finalizers = add_on.metadata.finalizers.iter().flatten();
         let finalizers: Vec<&String> = finalizers.filter(|it| *it != ADDON_REMOVAL_FINALIZER).collect();
         let patch = json!({"metadata": {

@@ -80,8 +80,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             writer.delete::<ClusterClaim>(&claim).await?,
         ];
         // The agent has lost its permissions, so it writes no more of these Secrets.
-        for kept in list::<Secret>(writer.client(), &args.namespace, KEPT_WORK_LABEL).await? {
-            writer.delete::<Secret>(&Key::of(&kept)).await?;
+        for secret in list::<Secret>(writer.client(), &args.namespace, KEPT_WORK_LABEL).await? {
+            writer.delete::<Secret>(&Key::of(&secret)).await?;
         }
         writer.add_line(if deleted.contains(&true) {
             format!("Removed the agent and its identity from cluster {name}")

@@ -29,11 +29,11 @@ pub(in crate::cli) struct Deadline(Instant);
 
 impl Deadline {
     /// Returns the end of a wait that starts now.
-    pub(in crate::cli) fn of(wait: Wait) -> Self {
+    pub(in crate::cli) fn new(wait: Wait) -> Self {
         Self(wait.deadline())
     }
 
-    pub(in crate::cli) fn of_seconds(seconds: u64) -> Self {
+    pub(in crate::cli) fn from_seconds(seconds: u64) -> Self {
         Self(Instant::now() + Duration::from_secs(seconds))
     }
 

@@ -34,7 +34,7 @@ async fn connect(session: &Session, remote: &Remote) -> Result<SendRequest<Full<
     let of_secret = session.credentials.proxy();
     let stream = match of_secret {
         Some(proxy) => proxy.connect(session, proxy.reach_as_repository(session).await?, address).await?,
-        None => match Proxy::of_environment(address.host).map_err(|error| session.unreachable(error))? {
+        None => match Proxy::from_env(address.host).map_err(|error| session.unreachable(error))? {
             Some(proxy) => proxy.connect(session, proxy.reach(session).await?, address).await?,
             None => session.connect(address.host, address.port).await?,
         },

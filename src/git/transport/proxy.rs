@@ -48,7 +48,7 @@ impl Proxy {
     /// # Errors
     /// Fails if the value is not a proxy of this kind. Connections must not bypass a proxy that an
     /// administrator has set.
-    pub(super) fn of_environment(host: &str) -> Result<Option<Self>, String> {
+    pub(super) fn from_env(host: &str) -> Result<Option<Self>, String> {
         let variable = |name: &str| {
             let value = std::env::var(name).or_else(|_| std::env::var(name.to_lowercase())).ok();
             value.filter(|value| !value.is_empty())

@@ -75,8 +75,10 @@ impl Cache {
             let Some(mirror) = mirrors.get(&dir).filter(|_| total > self.limit) else { return };
             let shared = mirror.shared.clone();
             // An operation has locked it.
-            let Ok(mut held) = shared.as_ref().map(|shared| shared.try_lock()).transpose() else { continue };
-            held.iter_mut().for_each(|held| **held = None);
+            let Ok(mut locked) = shared.as_ref().map(|shared| shared.try_lock()).transpose() else {
+                continue;
+            };
+            locked.iter_mut().for_each(|locked| **locked = None);
             if let Err(error) = std::fs::remove_dir_all(&dir)
                 && dir.exists()
             {

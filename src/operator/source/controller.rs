@@ -95,7 +95,7 @@ struct FetchTrigger {
 }
 
 impl FetchTrigger {
-    fn of(repo: &ConfigRepo) -> Self {
+    fn new(repo: &ConfigRepo) -> Self {
         let annotation = |name: &str| {
             repo.metadata.annotations.as_ref().and_then(|annotations| annotations.get(name).cloned())
         };
@@ -199,7 +199,7 @@ impl SourceController {
                 if one.identity != identity {
                     *one = RepoState { identity, ..RepoState::default() };
                 }
-                let trigger = FetchTrigger::of(&repo);
+                let trigger = FetchTrigger::new(&repo);
                 if one.running.is_some() {
                     continue;
                 }
@@ -302,9 +302,9 @@ async fn fetch(
             let source = Source { seed, entropy, ..Source::of(&repo, Some(checkout), None) };
             Fetched { key, source, pause: None, secrets: None }
         }
-        Err(FetchError { kept, error }) => {
+        Err(FetchError { checkout, error }) => {
             let failure = SourceFailure { reason: error.reason(), message: message(&error) };
-            let source = Source { seed, entropy, ..Source::of(&repo, kept, Some(failure)) };
+            let source = Source { seed, entropy, ..Source::of(&repo, checkout, Some(failure)) };
             let pause = error.pause();
             let is_mended_by_secrets = error.is_of_secret() && !versions.is_empty();
             let look = async move {

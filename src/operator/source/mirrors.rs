@@ -81,7 +81,7 @@ struct Slot {
 
 /// A failed fetch, and the checkout that stays valid.
 pub(super) struct FetchError {
-    pub(super) kept: Option<Arc<Checkout>>,
+    pub(super) checkout: Option<Arc<Checkout>>,
     pub(super) error: Error,
 }
 
@@ -158,7 +158,7 @@ impl Mirrors {
         repo: &ConfigRepo,
         before: &Source,
     ) -> Result<Arc<Checkout>, FetchError> {
-        let failed = |error| FetchError { kept: before.checkout.clone(), error };
+        let failed = |error| FetchError { checkout: before.checkout.clone(), error };
         let remote = self.remote(&repo.spec.url).map_err(failed)?;
         let namespace = repo.metadata.namespace.clone().unwrap_or_default();
         let secret = repo.spec.secret_ref.as_ref().map(|secret| secret.key(&namespace));
@@ -179,7 +179,7 @@ impl Mirrors {
         repo: &ConfigRepo,
         before: &Source,
     ) -> Result<Arc<Checkout>, FetchError> {
-        let failed = |error| FetchError { kept: before.checkout.clone(), error };
+        let failed = |error| FetchError { checkout: before.checkout.clone(), error };
         let want = ref_spec(&repo.spec.r#ref).map_err(failed)?;
         let namespace = repo.metadata.namespace.clone().unwrap_or_default();
         let (accepted, allowed) = history(repo, before);
@@ -197,12 +197,13 @@ impl Mirrors {
                 History { accepted: accepted.as_deref().filter(|_| guarded), allowed: allowed.as_deref() };
             (mirror.verification, mirror.leaves_out_reports) = (verification, true);
             mirror.fetch(&want, history).map_err(|error| {
-                let held = last.as_ref().map(|last| last.revision.clone()).or(accepted.clone());
-                let kept = held.filter(|held| mirror.is_trusted(held)).and_then(|held| {
-                    // After a restart, the cache may still have the last accepted commit.
-                    last.or_else(|| mirror.checkout(&held).ok().flatten())
-                });
-                FetchError { kept, error }
+                let accepted_commit = last.as_ref().map(|last| last.revision.clone()).or(accepted.clone());
+                let checkout =
+                    accepted_commit.filter(|commit| mirror.is_trusted(commit)).and_then(|commit| {
+                        // After a restart, the cache may still have the last accepted commit.
+                        last.or_else(|| mirror.checkout(&commit).ok().flatten())
+                    });
+                FetchError { checkout, error }
             })
         })
         .await
@@ -283,7 +284,8 @@ impl Mirrors {
         let late = || Error::Cancelled { url: url.clone(), received: 0 };
         let (shared, dir) = self.slot(&key).ok_or_else(|| Error::Abandoned { url: url.clone() })?;
         let wait_until = Instant::now() + self.longest;
-        let mut held = timeout_at(wait_until, Arc::clone(&shared).lock_owned()).await.map_err(|_| late())?;
+        let mut locked =
+            timeout_at(wait_until, Arc::clone(&shared).lock_owned()).await.map_err(|_| late())?;
         let mut place = match key.purpose {
             Purpose::Read => {
                 Some(timeout_at(wait_until, self.places.take(&key.namespace)).await.map_err(|_| late())?)
@@ -298,7 +300,7 @@ impl Mirrors {
             let mirror_dir = Mirror::directory(&dir, &remote);
             cache.begin(&mirror_dir, &in_use);
             // A mirror left behind by a panic is reopened.
-            let mut mirror = match held.take() {
+            let mut mirror = match locked.take() {
                 Some(mut mirror) => {
                     mirror.set_credentials(credentials)?;
                     mirror
@@ -311,7 +313,7 @@ impl Mirrors {
             };
             (mirror.cancel, mirror.egress, mirror.arrivals) = (ours, egress, arrivals);
             let done = work(&mut mirror);
-            *held = Some(mirror);
+            *locked = Some(mirror);
             cache.end(&mirror_dir);
             Ok(done)
         });

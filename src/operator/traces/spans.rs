@@ -97,7 +97,7 @@ impl Tracer {
         if seen.is_some_and(|seen| seen.commit == commit) {
             return;
         }
-        let Some(context) = TraceContext::of(repo, commit) else { return };
+        let Some(context) = TraceContext::new(repo, commit) else { return };
         let first = TraceContext { parent: Vec::new(), ..context.clone() };
         let mut parent = Vec::new();
         if let Some(hinted) = hinted {
@@ -203,7 +203,7 @@ impl Tracer {
             "config-repo" => fetched_commit(caches, &repo)?,
             _ => self.commit(&repo, &found)?,
         };
-        TraceContext::of(&found, &commit)
+        TraceContext::new(&found, &commit)
     }
 
     /// Returns the commit that a ConfigRepo is applying or has applied last.
@@ -255,7 +255,7 @@ impl Tracer {
 
 impl TraceContext {
     /// Returns the position below the first span of a commit; `None` if the commit id has less than 16 bytes.
-    fn of(repo: &ConfigRepo, commit: &str) -> Option<Self> {
+    fn new(repo: &ConfigRepo, commit: &str) -> Option<Self> {
         let digits = commit.get(..32)?;
         let byte = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
         let trace_id = (0..32).step_by(2).map(byte).collect::<Option<_>>()?;

@@ -61,13 +61,13 @@ pub(super) async fn ensure(
 
 /// Returns the address of another webhook that already converts a definition.
 fn other(definition: &CustomResourceDefinition, webhook: &WebhookClientConfig) -> Option<String> {
-    let held = definition.spec.conversion.as_ref()?.webhook.as_ref()?.client_config.as_ref()?;
+    let configured = definition.spec.conversion.as_ref()?.webhook.as_ref()?.client_config.as_ref()?;
     let place = |config: &WebhookClientConfig| {
         let service =
             config.service.as_ref().map(|service| format!("{}/{}", service.namespace, service.name));
         config.url.clone().or(service).unwrap_or_default()
     };
-    (place(held) != place(webhook)).then(|| place(held))
+    (place(configured) != place(webhook)).then(|| place(configured))
 }
 
 /// Returns the change of a definition, as a JSON patch that tests for the version that was read.

@@ -84,8 +84,8 @@ async fn reconcile(
 ) -> Result<(), Failure> {
     let (namespace, hosts) = (options.namespace.clone(), vec![options.host()]);
     let secret = ServerSecret { namespace, name: WEBHOOK.into(), hosts };
-    let kept = certificate::ensure(client, &secret).await?;
-    definitions::ensure(client, &options.client_config(&kept.authorities), others).await?;
-    let shown = serving.show(&kept.certificate, &kept.key);
+    let stored = certificate::ensure(client, &secret).await?;
+    definitions::ensure(client, &options.client_config(&stored.authorities), others).await?;
+    let shown = serving.show(&stored.certificate, &stored.key);
     shown.map_err(|error| format!("cannot use the certificate of the conversion webhook: {error}"))
 }

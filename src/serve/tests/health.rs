@@ -15,7 +15,7 @@ use crate::shell::{Shell, ShellOptions};
 
 async fn asked(path: &str, running: Running) -> (StatusCode, String) {
     let request = Request::get(path).body(Body::empty()).unwrap();
-    let routes = HealthRoutes::of(running, metrics::of_operator);
+    let routes = HealthRoutes::new(running, metrics::of_operator);
     let answer = health(Router::new()).with_state(routes).oneshot(request).await.unwrap();
     let status = answer.status();
     let body = answer.into_body().collect().await.unwrap().to_bytes();

@@ -128,13 +128,13 @@ fn the_state_of_the_fleet_is_exported() {
         "wheelwright_rollout_clusters{workload=\"n/settings\",state=\"Done\"} 2",
         "wheelwright_rollout_holds{workload=\"n/settings\"} 1",
     ] {
-        assert!(text.lines().any(|held| held == line), "{line}: {text}");
+        assert!(text.lines().any(|found| found == line), "{line}: {text}");
     }
 }
 
 #[test]
 fn a_fleet_that_cannot_be_read_is_told_unless_nothing_reads_it() {
-    for (reason, told) in [
+    for (reason, is_unread) in [
         (ReadErrorReason::NotListed, true),
         (ReadErrorReason::Failed, true),
         (ReadErrorReason::NotWatched, false),
@@ -143,7 +143,7 @@ fn a_fleet_that_cannot_be_read_is_told_unless_nothing_reads_it() {
         let mut registry = Registry::with_prefix(PREFIX);
         register_fleet(&mut registry, &Err(error));
         let text = super::text(&registry).unwrap();
-        assert_eq!(text.contains("wheelwright_fleet_unread 1"), told, "{reason:?}: {text}");
+        assert_eq!(text.contains("wheelwright_fleet_unread 1"), is_unread, "{reason:?}: {text}");
         assert!(!text.contains("wheelwright_clusters"), "{text}");
     }
 }

@@ -40,23 +40,23 @@ impl<A: AddOn> AddOnDeployment<A> {
             plan.step(Action::remove_finalizers(addon, &JOB_FINALIZERS));
             return plan;
         };
-        let WaitReport { told, warning, wake } = wait.report(addon, now);
+        let WaitReport { reported, warning, wake } = wait.report(addon, now);
         plan.wake_at = wake;
         let warn = |(reason, message)| Event::new(addon, EventType::Warning, reason, "Delete", message);
         let events = warning.map(warn).into_iter().collect();
-        plan.status = StatusWrite::between(addon, &told).map(|write| write.with_events(events));
+        plan.status = StatusWrite::between(addon, &reported).map(|write| write.with_events(events));
         plan
     }
 
     /// Returns the parts whose jobs already run; `None` if the jobs of a part have not been written.
     fn written_jobs(&self) -> Option<Vec<AddOnPart>> {
         let places = [Place::Managed, Place::Hosting].into_iter();
-        let held = places.filter(|place| self.live.addon.has_finalizer(place.hook_finalizer()));
+        let with_jobs = places.filter(|place| self.live.addon.has_finalizer(place.hook_finalizer()));
         let part = |place| {
             let hook = self.live.hook_at(place)?.clone();
             Some(AddOnPart { place, works: Vec::new(), hook: Some(hook) })
         };
-        held.map(part).collect()
+        with_jobs.map(part).collect()
     }
 }
 

@@ -137,7 +137,7 @@ impl<A: AddOn> AddOnDeployment<A> {
     /// Grants permissions and writes works if they differ, then deletes surplus works and revokes other
     /// permissions. While the hub cannot deploy to the hosting cluster, the works are left unchanged.
     fn deploy(&self, plan: &mut Plan, parts: &[AddOnPart]) {
-        let wanted = permissions::Wanted::of(&self.live.addon, &self.options);
+        let wanted = permissions::Wanted::new(&self.live.addon, &self.options);
         plan.step(self.permissions.give(&wanted));
         let Some(DeployWrites { steps, surplus }) = self.live.writes(parts) else { return };
         for step in steps {

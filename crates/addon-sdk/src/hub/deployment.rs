@@ -25,7 +25,7 @@ use reconcile::{Read, View};
 pub(super) struct AddOnDeployment<A> {
     pub(super) live: LiveAddOn,
     pub(super) cluster: Arc<ManagedCluster>,
-    pub(super) permissions: permissions::Held,
+    pub(super) permissions: permissions::Existing,
     pub(super) options: AddOnOptions,
     pub(super) config: Assigned,
     addon_type: PhantomData<A>,
@@ -45,7 +45,7 @@ impl<A: AddOn> AddOnDeployment<A> {
         };
         Ok(Some(Self {
             config: config::assigned(cma.as_deref(), &addon, view)?,
-            permissions: permissions::Held::read(key, view)?,
+            permissions: permissions::Existing::read(key, view)?,
             options: A::options(),
             addon_type: PhantomData,
             live: hosting::live::<A>(addon, view)?,

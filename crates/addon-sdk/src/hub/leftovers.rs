@@ -23,7 +23,7 @@ pub(super) fn delete(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> 
     let here = view.list::<ManifestWork>(Query::label(ADDON_NAME_LABEL, &key.name).within(&key.namespace))?;
     let elsewhere = view.list::<ManifestWork>(Query::label(ADDON_NAMESPACE_LABEL, &key.namespace))?;
     let left = leftovers(key, here, elsewhere);
-    let revoked = permissions::Held::read(key, view)?.revoke();
+    let revoked = permissions::Existing::read(key, view)?.revoke();
     if left.is_empty() && revoked.is_empty() || view.exists::<ManagedClusterAddOn>(key)? {
         return Ok(plan);
     }

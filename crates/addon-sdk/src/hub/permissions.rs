@@ -25,7 +25,7 @@ pub(super) struct Wanted {
 
 impl Wanted {
     /// Returns the permissions from the options of an add-on. An agent without an identity gets none.
-    pub(super) fn of(addon: &ManagedClusterAddOn, options: &AddOnOptions) -> Self {
+    pub(super) fn new(addon: &ManagedClusterAddOn, options: &AddOnOptions) -> Self {
         let Some(rules) = &options.hub_permissions else { return Self::default() };
         let metadata = metadata(addon);
         let rules = Some(rules.clone()).filter(|rules| !rules.is_empty());
@@ -49,12 +49,12 @@ impl Wanted {
 }
 
 /// The permissions that the agent has.
-pub(super) struct Held {
+pub(super) struct Existing {
     role: Option<Arc<Role>>,
     bindings: Vec<Arc<RoleBinding>>,
 }
 
-impl Held {
+impl Existing {
     pub(super) fn read(addon: &Key, view: &impl View) -> Read<Self> {
         let mut bindings = view.list::<RoleBinding>(Query::label(CLUSTER_NAME_LABEL, &addon.namespace))?;
         bindings.retain(|binding| registration::addon_of_permission(&**binding).as_ref() == Some(addon));
@@ -65,17 +65,19 @@ impl Held {
     /// Grants the wanted permissions.
     pub(super) fn give(&self, wanted: &Wanted) -> Vec<Action> {
         let role = wanted.role.iter().filter_map(|role| Action::ensure(role, self.role.as_deref()));
-        let held =
-            |wanted: &RoleBinding| self.bindings.iter().find(|held| Key::of(&***held) == Key::of(wanted));
+        let existing = |wanted: &RoleBinding| {
+            self.bindings.iter().find(|binding| Key::of(&***binding) == Key::of(wanted))
+        };
         let bindings = wanted.bindings.iter();
-        let bindings = bindings.filter_map(|wanted| Action::ensure(wanted, held(wanted).map(Arc::as_ref)));
+        let bindings =
+            bindings.filter_map(|wanted| Action::ensure(wanted, existing(wanted).map(Arc::as_ref)));
         role.chain(bindings).collect()
     }
 
     /// Revokes all permissions except the wanted ones.
     pub(super) fn revoke_others(&self, wanted: &Wanted) -> Vec<Action> {
         let is_wanted =
-            |held: &RoleBinding| wanted.bindings.iter().any(|wanted| Key::of(wanted) == Key::of(held));
+            |binding: &RoleBinding| wanted.bindings.iter().any(|wanted| Key::of(wanted) == Key::of(binding));
         let bindings = self.bindings.iter().map(Arc::as_ref);
         let bindings = bindings.filter(|binding| !binding.is_terminating() && !is_wanted(binding));
         let role = self.role.as_deref().filter(|role| !role.is_terminating() && wanted.role.is_none());

@@ -55,7 +55,7 @@ impl Controller for AddOnLeaseController {
         }
         let mut status = addon.status.clone().unwrap_or_default();
         set_condition(&mut status.conditions, available, now);
-        plan.status = StatusWrite::of_status(addon.as_ref(), addon.status.as_ref(), &status);
+        plan.status = StatusWrite::from_status(addon.as_ref(), addon.status.as_ref(), &status);
         Ok(plan)
     }
 }

@@ -36,8 +36,9 @@ impl Controller for ClusterStatusController {
                 return Vec::new();
             };
             let key = Key::cluster(lease.namespace());
-            let is_waiting =
-                view.get::<ManagedCluster>(&key).is_ok_and(|held| held.is_some_and(|held| is_unknown(&held)));
+            let is_waiting = view
+                .get::<ManagedCluster>(&key)
+                .is_ok_and(|cluster| cluster.is_some_and(|cluster| is_unknown(&cluster)));
             if is_waiting { vec![key] } else { Vec::new() }
         });
         watches.on_site::<ClusterClaim>(Site::Spoke, |_, view| own_cluster(view));
@@ -77,13 +78,13 @@ impl Controller for ClusterStatusController {
                 status.version.kubernetes.clone_from(version);
             }
             let observed = available(health);
-            let before = cluster.condition(AVAILABLE).map(|held| held.status.clone());
+            let before = cluster.condition(AVAILABLE).map(|condition| condition.status.clone());
             if before.as_ref() != Some(&observed.status) {
                 events.push(availability_event(&cluster, observed.status == True));
             }
             set_condition(&mut status.conditions, observed, now);
         }
-        let status = StatusWrite::of_status(cluster.as_ref(), cluster.status.as_ref(), &status);
+        let status = StatusWrite::from_status(cluster.as_ref(), cluster.status.as_ref(), &status);
         Ok(Plan { status, events, ..Plan::default() })
     }
 }
@@ -95,8 +96,8 @@ fn is_silent(cluster: &ManagedCluster, view: &impl View, now: Timestamp) -> Read
     if !is_unknown(cluster) {
         return Ok(false);
     }
-    let held = view.get::<Lease>(&Key::namespaced(cluster.name(), CLUSTER_LEASE))?;
-    let renewed = held.as_ref().and_then(|held| held.spec.as_ref()?.renew_time.as_ref());
+    let cluster_lease = view.get::<Lease>(&Key::namespaced(cluster.name(), CLUSTER_LEASE))?;
+    let renewed = cluster_lease.as_ref().and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref());
     let grace = lease::grace(cluster.spec.lease_duration_seconds);
     Ok(renewed.is_none_or(|renewed| renewed.0.saturating_add(grace).is_ok_and(|until| until <= now)))
 }

@@ -35,8 +35,8 @@ impl Controller for LeaseController {
             return Ok(plan);
         };
         // The hub creates the lease; agents may only renew it.
-        let Some(held) = view.get::<KubeLease>(key)? else { return Ok(plan) };
-        let renewed = held.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
+        let Some(live) = view.get::<KubeLease>(key)? else { return Ok(plan) };
+        let renewed = live.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
         let renewed = renewed.map_or(Timestamp::UNIX_EPOCH, |time| time.0);
         let period = lease::period(cluster.spec.lease_duration_seconds);
         // Renewals are spread over a quarter of the period, in case a whole fleet starts at once.
@@ -47,7 +47,7 @@ impl Controller for LeaseController {
             plan.wake(due);
             return Ok(plan);
         }
-        let mut new = KubeLease::clone(&held);
+        let mut new = KubeLease::clone(&live);
         let time = MicroTime(now.round(Unit::Microsecond).unwrap_or(now));
         new.spec.get_or_insert_default().renew_time = Some(time);
         plan.step([Action::Replace { site: Site::Hub, object: Object::from_typed(&new) }]);

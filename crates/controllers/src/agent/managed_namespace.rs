@@ -36,8 +36,8 @@ impl Controller for ManagedNamespaceController {
             let (label, cluster) = (label(&identity), Key::cluster(&identity.cluster));
             let is_labelled = |namespace: &Namespace| namespace.label(&label).is_some();
             let is_wanted = |name: &str| {
-                let held = view.get::<ManagedCluster>(&cluster).ok().flatten();
-                held.is_some_and(|held| wanted(&held).any(|wanted| wanted == name))
+                let managed = view.get::<ManagedCluster>(&cluster).ok().flatten();
+                managed.is_some_and(|managed| wanted(&managed).any(|wanted| wanted == name))
             };
             let concerns =
                 change.sides().any(|namespace| is_labelled(namespace) || is_wanted(namespace.name()));
@@ -56,9 +56,11 @@ impl Controller for ManagedNamespaceController {
                 actions.insert(name.to_owned(), apply(name, &label));
             }
         }
-        for held in view.list_on::<Namespace>(Site::Spoke, Query::ALL)? {
-            if held.label(&label) == Some("true") && !wanted(&cluster).any(|name| name == held.name()) {
-                actions.insert(held.name().to_owned(), release(&held, &label));
+        for namespace in view.list_on::<Namespace>(Site::Spoke, Query::ALL)? {
+            if namespace.label(&label) == Some("true")
+                && !wanted(&cluster).any(|name| name == namespace.name())
+            {
+                actions.insert(namespace.name().to_owned(), release(&namespace, &label));
             }
         }
         plan.step(actions.into_values());

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     /// Checks the annotations of an add-on (by their last letters) after a change of its cluster's annotations.
-    fn check(held: Value, cluster: Value, want: Value) {
+    fn check(recorded: Value, cluster: Value, want: Value) {
         let named = |values: &Value| -> Map<String, Value> {
             let prefixed = |name: &String| match name.as_str() {
                 "record" => COPIED_ANNOTATIONS_ANNOTATION.to_owned(),
@@ -139,10 +139,11 @@ mod tests {
             named(&values)
         };
         let object = |annotations| json!({"metadata": {"name": "c", "annotations": annotations}, "spec": {}});
-        let addon: ManagedClusterAddOn = serde_json::from_value(object(json!(record(held.clone())))).unwrap();
+        let addon: ManagedClusterAddOn =
+            serde_json::from_value(object(json!(record(recorded.clone())))).unwrap();
         let cluster: ManagedCluster = serde_json::from_value(object(json!(record(cluster)))).unwrap();
         let difference = difference(&addon, &cluster);
-        assert_eq!(difference, record(want), "held {held}");
+        assert_eq!(difference, record(want), "held {recorded}");
     }
 
     #[test]

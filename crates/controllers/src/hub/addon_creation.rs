@@ -122,9 +122,9 @@ pub(super) fn record_refused(
     let before = records.len();
     let mut is_complete = true;
     for (cluster, failure) in refused {
-        let held = records.iter_mut().find(|held| held.add_on == add_on && held.cluster == cluster);
-        if let Some(held) = held {
-            held.tried = Time(now);
+        let known = records.iter_mut().find(|known| known.add_on == add_on && known.cluster == cluster);
+        if let Some(known) = known {
+            known.tried = Time(now);
         } else if records.len() < MAX_REFUSED && !is_new(cluster, view, now)? {
             records.push(RefusedAddOn {
                 add_on: add_on.to_owned(),
@@ -145,7 +145,7 @@ pub(super) fn record_refused(
         return Ok(None);
     }
     rollout_policy::sort_refused(records);
-    Ok(StatusWrite::of_status(policy.as_ref(), policy.status.as_ref(), &status))
+    Ok(StatusWrite::from_status(policy.as_ref(), policy.status.as_ref(), &status))
 }
 
 /// Reports on the placements the clusters on which the API server has just rejected the add-on, if no policy keeps
@@ -183,8 +183,8 @@ pub(super) fn report_refused(
             continue;
         };
         let (clusters, reason) = (counted(1 + own.count(), "cluster"), plain(&first.message, MESSAGE));
-        let told = format!("the add-on cannot be created on {clusters}: {reason}");
-        let observed = Observation::new(DEGRADED, True, REFUSED).message(told);
+        let message = format!("the add-on cannot be created on {clusters}: {reason}");
+        let observed = Observation::new(DEGRADED, True, REFUSED).message(message);
         set_condition(&mut progression.conditions, observed, now);
     }
     Ok(StatusWrite::between(cma.as_ref(), &new))

@@ -42,13 +42,13 @@ impl Controller for AddOnFeatureController {
         let labelled =
             living.map(|addon| (format!("{ADDON_FEATURE_LABEL_PREFIX}{}", addon.name()), feature(addon)));
         let wanted: BTreeMap<String, &str> = labelled.collect();
-        let held = cluster.metadata.labels.clone().unwrap_or_default();
-        let surplus = held
+        let current = cluster.metadata.labels.clone().unwrap_or_default();
+        let surplus = current
             .keys()
             .filter(|label| label.starts_with(ADDON_FEATURE_LABEL_PREFIX) && !wanted.contains_key(*label));
         let mut labels: Map<String, Value> = surplus.map(|label| (label.clone(), Value::Null)).collect();
         for (label, value) in &wanted {
-            if held.get(label).is_none_or(|held| held != value) {
+            if current.get(label).is_none_or(|found| found != value) {
                 labels.insert(label.clone(), json!(value));
             }
         }

@@ -206,8 +206,9 @@ impl Owners<'_> {
     fn missing(&self, addon: &ManagedClusterAddOn) -> Option<Vec<OwnerReference>> {
         let Self { cma, cluster } = self;
         let references = addon.metadata.owner_references.as_deref().unwrap_or_default();
-        let has = |wanted: &OwnerReference| references.iter().any(|held| held.uid == wanted.uid);
-        let is_controller = |held: &OwnerReference| held.uid == cma.uid && held.controller == Some(true);
+        let has = |wanted: &OwnerReference| references.iter().any(|reference| reference.uid == wanted.uid);
+        let is_controller =
+            |reference: &OwnerReference| reference.uid == cma.uid && reference.controller == Some(true);
         // The garbage collector removes the reference to a cluster that is deleted in the foreground.
         let cluster =
             cluster.filter(|cluster| !cluster.is_terminating()).map(|cluster| cluster.owner_reference());
@@ -215,11 +216,13 @@ impl Owners<'_> {
             return None;
         }
         // References from OCM have the API version v1beta1.
-        let is_same = |held: &OwnerReference| {
-            refers_to::<ClusterManagementAddOn>(held, &cma.name)
-                || cluster.as_ref().is_some_and(|cluster| refers_to::<ManagedCluster>(held, &cluster.name))
+        let is_same = |reference: &OwnerReference| {
+            refers_to::<ClusterManagementAddOn>(reference, &cma.name)
+                || cluster
+                    .as_ref()
+                    .is_some_and(|cluster| refers_to::<ManagedCluster>(reference, &cluster.name))
         };
-        let others = references.iter().filter(|held| !is_same(held)).cloned();
+        let others = references.iter().filter(|reference| !is_same(reference)).cloned();
         Some(others.chain([OwnerReference::clone(cma)]).chain(cluster.clone()).collect())
     }
 }
@@ -244,15 +247,15 @@ fn remove(
     let removed: BTreeSet<&str> = removal.decision.removed.iter().map(String::as_str).collect();
     let removed = installed.addons.iter().filter(|addon| removed.contains(addon.namespace()));
     plan.step(addon_removal::mark(&removal, installed.addons));
-    plan.events.extend(held(cma, &removal, &before));
+    plan.events.extend(held_removal(cma, &removal, &before));
     Ok(removed.map(|addon| Action::delete(addon.as_ref())).collect())
 }
 
 /// Returns the event for held removals, unless the record already shows it.
-fn held(cma: &ClusterManagementAddOn, removal: &Removal, before: &RemovalStatus) -> Option<Event> {
+fn held_removal(cma: &ClusterManagementAddOn, removal: &Removal, before: &RemovalStatus) -> Option<Event> {
     let (kept, approval) = (removal.decision.kept.len(), removal.decision.approval.as_deref());
-    let was_told =
+    let was_reported =
         usize::try_from(before.held) == Ok(kept) && before.approval == approval.unwrap_or_default();
-    (kept > 0 && !was_told)
+    (kept > 0 && !was_reported)
         .then(|| Event::new(cma, EventType::Warning, "RemovalHeld", "Remove", removal.to_string()))
 }

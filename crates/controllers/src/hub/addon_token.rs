@@ -79,7 +79,7 @@ impl Controller for AddOnTokenController {
 fn ensure(addon: &ManagedClusterAddOn, view: &impl View, now: Timestamp) -> Read<Plan> {
     let mut plan = Plan::nothing();
     let key = Key::of(addon);
-    let TokenInfrastructure { account, role, binding } = TokenInfrastructure::of(&key);
+    let TokenInfrastructure { account, role, binding } = TokenInfrastructure::new(&key);
     let live_account = view.object(&reference(&account))?;
     let live_role = view.object(&reference(&role))?;
     let live_binding = view.get::<RoleBinding>(&Key::of(&binding))?;
@@ -105,7 +105,7 @@ fn remove(key: &Key, addon: Option<&ManagedClusterAddOn>, view: &impl View) -> R
         plan.status = StatusWrite::between(addon, &new);
     }
     let Some(binding) = binding_of(key, view)? else { return Ok(plan) };
-    let TokenInfrastructure { account, role, binding: _ } = TokenInfrastructure::of(key);
+    let TokenInfrastructure { account, role, binding: _ } = TokenInfrastructure::new(key);
     let live = [view.object(&reference(&account))?, view.object(&reference(&role))?];
     plan.step(live.iter().flatten().filter(|live| is_ours(live)).map(delete));
     plan.step([Action::delete(binding.as_ref())]);
@@ -114,7 +114,7 @@ fn remove(key: &Key, addon: Option<&ManagedClusterAddOn>, view: &impl View) -> R
 
 /// Returns the binding for an add-on.
 fn binding_of(key: &Key, view: &impl View) -> Read<Option<Arc<RoleBinding>>> {
-    let binding = view.get::<RoleBinding>(&Key::of(&TokenInfrastructure::of(key).binding))?;
+    let binding = view.get::<RoleBinding>(&Key::of(&TokenInfrastructure::new(key).binding))?;
     Ok(binding.filter(|binding| token::addon_of_binding(binding).as_ref() == Some(key)))
 }
 

@@ -154,11 +154,12 @@ fn entries(
                 entries.extend(published.map(|entry| (name.clone(), entry.clone())));
                 continue;
             };
-            let kept = || published.and_then(|entry| entry.get("revision")).filter(|_| is_from_repo).cloned();
+            let published_revision =
+                || published.and_then(|entry| entry.get("revision")).filter(|_| is_from_repo).cloned();
             let mut entry = DecisionEntry::from([("clusterName".to_owned(), name.clone())]);
             entry.insert("group".into(), group.key.name.clone());
             entry.insert("wave".into(), group.key.index.to_string());
-            entry.insert("revision".into(), revision.clone().or_else(kept).unwrap_or_default());
+            entry.insert("revision".into(), revision.clone().or_else(published_revision).unwrap_or_default());
             entry.extend(description(&cluster, wanted));
             entries.insert(name.clone(), entry);
         }

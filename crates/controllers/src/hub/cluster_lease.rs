@@ -86,9 +86,9 @@ impl Controller for ClusterLeaseController {
                 plan.step([Action::create(Object::from_typed(&new_lease(&key.name, now)))]);
             }
             None => {}
-            Some(held) => {
+            Some(existing) => {
                 let liveness =
-                    view.index(|index: &mut ClusterLiveness| index.observe(&cluster, &held, now))?;
+                    view.index(|index: &mut ClusterLiveness| index.observe(&cluster, &existing, now))?;
                 let period = cluster.spec.lease_duration_seconds;
                 if liveness.expires(period) <= now {
                     set_silent(&mut plan, &cluster, conditions, now);

@@ -40,7 +40,7 @@ impl Controller for ClusterProfileController {
             if !change.differs_in(|cluster| &cluster.metadata.labels) {
                 return keys;
             }
-            let attributes = ClusterAttributes::of(cluster);
+            let attributes = ClusterAttributes::from_cluster(cluster);
             for binding in view.readable::<ManagedClusterSetBinding>(Query::ALL) {
                 if members(&binding, view).is_some_and(|members| members.contains(&attributes)) {
                     keys.push(Key::namespaced(binding.namespace(), cluster.name()));
@@ -157,11 +157,11 @@ fn is_ours(profile: &ClusterProfile) -> bool {
 /// Returns true if a namespace binds a set that contains the cluster. If the members of a set are unknown, an
 /// existing profile (`is_there`) stays.
 fn is_bound(cluster: &ManagedCluster, namespace: &str, is_there: bool, view: &impl View) -> Read<bool> {
-    let attributes = ClusterAttributes::of(cluster);
+    let attributes = ClusterAttributes::from_cluster(cluster);
     for binding in view.list::<ManagedClusterSetBinding>(Query::namespace(namespace))? {
         let Some(set) = bound_set(&binding) else { continue };
         let set = view.get::<ManagedClusterSet>(&Key::cluster(set))?;
-        let has_it = match set.as_deref().map(SetMembers::of) {
+        let has_it = match set.as_deref().map(SetMembers::from_set) {
             Some(SetMembers::Unknown(..)) | None => is_there,
             Some(members) => members.contains(&attributes),
         };
@@ -181,7 +181,7 @@ fn bound_set(binding: &ManagedClusterSetBinding) -> Option<&str> {
 fn members(binding: &ManagedClusterSetBinding, view: &impl View) -> Option<SetMembers> {
     let set = Key::cluster(bound_set(binding)?);
     let set = view.get_readable::<ManagedClusterSet>(&set).ok()??;
-    Some(SetMembers::of(&set))
+    Some(SetMembers::from_set(&set))
 }
 
 /// Returns the profiles that a binding affects: the existing ones in its namespace, and the ones for its set's
@@ -191,7 +191,8 @@ fn concerned(binding: &ManagedClusterSetBinding, view: &impl View) -> Vec<Key> {
     let mut keys = view.keys::<ClusterProfile>(Query::namespace(namespace));
     if let Some(members) = members(binding, view) {
         let clusters = view.readable::<ManagedCluster>(Query::ALL);
-        let is_member = |cluster: &&Arc<ManagedCluster>| members.contains(&ClusterAttributes::of(cluster));
+        let is_member =
+            |cluster: &&Arc<ManagedCluster>| members.contains(&ClusterAttributes::from_cluster(cluster));
         let wanted = clusters.iter().filter(is_member);
         keys.extend(wanted.map(|cluster| Key::namespaced(namespace, cluster.name())));
     }

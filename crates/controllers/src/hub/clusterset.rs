@@ -42,8 +42,10 @@ impl SetCounts {
 
     /// Counts the clusters of a set.
     fn recount(&mut self, members: &SetMembers, clusters: &[Arc<ManagedCluster>]) -> usize {
-        let clusters =
-            clusters.iter().filter(|cluster| members.contains(&ClusterAttributes::of(cluster))).count();
+        let clusters = clusters
+            .iter()
+            .filter(|cluster| members.contains(&ClusterAttributes::from_cluster(cluster)))
+            .count();
         self.sets.insert(members.name().to_owned(), SetCount { members: members.clone(), clusters });
         clusters
     }
@@ -61,12 +63,12 @@ impl Index for SetCounts {
             }
             let [old, new] = sides(change);
             for count in counts.sets.values_mut() {
-                let held = |attributes: &Option<ClusterAttributes>| {
+                let members = |attributes: &Option<ClusterAttributes>| {
                     usize::from(
                         attributes.as_ref().is_some_and(|attributes| count.members.contains(attributes)),
                     )
                 };
-                count.clusters = (count.clusters + held(&new)).saturating_sub(held(&old));
+                count.clusters = (count.clusters + members(&new)).saturating_sub(members(&old));
             }
             Vec::new()
         });
@@ -113,7 +115,7 @@ impl Controller for ClusterSetController {
             }
             return Ok(plan);
         }
-        let members = SetMembers::of(&set);
+        let members = SetMembers::from_set(&set);
         let count = match view.index(|counts: &mut SetCounts| counts.get(&members))? {
             Some(count) => count,
             None => {
@@ -147,7 +149,8 @@ fn may_move(change: &Change<ManagedCluster>) -> bool {
 }
 
 fn sides(change: &Change<ManagedCluster>) -> [Option<ClusterAttributes>; 2] {
-    [&change.old, &change.new].map(|cluster| cluster.as_ref().map(|cluster| ClusterAttributes::of(cluster)))
+    [&change.old, &change.new]
+        .map(|cluster| cluster.as_ref().map(|cluster| ClusterAttributes::from_cluster(cluster)))
 }
 
 /// Returns the sets that a cluster joined or left.
@@ -160,7 +163,7 @@ fn joined_or_left(change: &Change<ManagedCluster>, view: &impl View) -> Vec<Key>
     let holds = |members: &SetMembers, attributes: &Option<ClusterAttributes>| {
         attributes.as_ref().is_some_and(|attributes| members.contains(attributes))
     };
-    let changed = sets.iter().map(|set| SetMembers::of(set));
+    let changed = sets.iter().map(|set| SetMembers::from_set(set));
     let changed = changed.filter(|members| holds(members, &old) != holds(members, &new));
     changed.map(|members| Key::cluster(members.name())).collect()
 }

@@ -23,12 +23,12 @@ impl Controller for ManagedNamespacesController {
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManagedClusterSet>(|change, view| {
             let wants = |set: &&ManagedClusterSet| !set.spec.managed_namespaces.is_empty();
-            let sides: Vec<_> = change.sides().filter(wants).map(SetMembers::of).collect();
+            let sides: Vec<_> = change.sides().filter(wants).map(SetMembers::from_set).collect();
             if sides.is_empty() || !change.differs_in(|set| &set.spec) {
                 return Vec::new();
             }
             let is_member = |cluster: &&Arc<ManagedCluster>| {
-                let attributes = ClusterAttributes::of(cluster);
+                let attributes = ClusterAttributes::from_cluster(cluster);
                 sides.iter().any(|members| members.contains(&attributes))
             };
             let clusters = view.readable::<ManagedCluster>(Query::ALL);
@@ -42,10 +42,10 @@ impl Controller for ManagedNamespacesController {
         else {
             return Ok(plan);
         };
-        let attributes = ClusterAttributes::of(&cluster);
+        let attributes = ClusterAttributes::from_cluster(&cluster);
         let mut wanted = Vec::new();
         for set in view.list::<ManagedClusterSet>(Query::ALL)? {
-            if set.spec.managed_namespaces.is_empty() || !SetMembers::of(&set).contains(&attributes) {
+            if set.spec.managed_namespaces.is_empty() || !SetMembers::from_set(&set).contains(&attributes) {
                 continue;
             }
             wanted.extend(set.spec.managed_namespaces.iter().map(|ManagedNamespace { name, unknown: _ }| {
@@ -59,11 +59,11 @@ impl Controller for ManagedNamespacesController {
         wanted.sort_by(|a, b| (&a.cluster_set, &a.name).cmp(&(&b.cluster_set, &b.name)));
         let mut status = cluster.status.clone().unwrap_or_default();
         for namespace in &mut wanted {
-            let is_it = |held: &&ManagedNamespaceStatus| {
-                (&held.cluster_set, &held.name) == (&namespace.cluster_set, &namespace.name)
+            let is_it = |reported: &&ManagedNamespaceStatus| {
+                (&reported.cluster_set, &reported.name) == (&namespace.cluster_set, &namespace.name)
             };
-            if let Some(held) = status.managed_namespaces.iter().find(is_it) {
-                namespace.conditions.clone_from(&held.conditions);
+            if let Some(reported) = status.managed_namespaces.iter().find(is_it) {
+                namespace.conditions.clone_from(&reported.conditions);
             }
         }
         if status.managed_namespaces != wanted {

@@ -219,7 +219,7 @@ impl Overview {
         let placements = view.list_readable::<Placement>(Query::ALL)?;
         let policies = view.list_readable::<RolloutPolicy>(Query::ALL)?;
         Ok(Self {
-            repositories: repositories.iter().map(|repo| Repository::of(repo)).collect(),
+            repositories: repositories.iter().map(|repo| Repository::from_config_repo(repo)).collect(),
             clusters: clusters(view)?,
             placements: placements.iter().map(|placement| self::placement(placement)).collect(),
             add_ons: add_ons(&policies, view, now, has_undo)?,

@@ -96,7 +96,7 @@ fn in_force(policy: &RolloutPolicy, policies: &[Arc<RolloutPolicy>]) -> Observat
             Ok(rules) => {
                 let is_ours = |rule: &Contribution| rule.policies.iter().any(|name| name == policy.name());
                 contributes |= rules.contributions.iter().any(is_ours);
-                told(&rules.contributions)
+                listed(&rules.contributions)
             }
             Err(refused) => format!("nothing starts, because {refused}"),
         };
@@ -114,7 +114,7 @@ fn in_force(policy: &RolloutPolicy, policies: &[Arc<RolloutPolicy>]) -> Observat
 }
 
 /// Lists each rule with its policies, such as `soak of own, paused of all`.
-fn told(rules: &[Contribution]) -> String {
+fn listed(rules: &[Contribution]) -> String {
     if rules.is_empty() {
         return "no policy sets a rule, so the defaults apply".to_owned();
     }

@@ -69,7 +69,7 @@ pub fn undo_of(
     }
     let undo = decided.iter().filter_map(|(rollout, input, decision, undone)| {
         let effect = match undone {
-            Some(undone) if may_return(undone) => UndoEffect::of(input, undone, &name),
+            Some(undone) if may_return(undone) => UndoEffect::new(input, undone, &name),
             _ if decision.counts.total == 0 && revisions.contains(&rollout.revision) => UndoEffect::default(),
             _ => return None,
         };
@@ -96,7 +96,7 @@ fn may_return(undone: &RolloutDecision) -> bool {
 }
 
 impl UndoEffect {
-    fn of(input: &Input, undone: &RolloutDecision, name: impl Fn(&Hash) -> String) -> Self {
+    fn new(input: &Input, undone: &RolloutDecision, name: impl Fn(&Hash) -> String) -> Self {
         let mut effect = Self::default();
         let has_it = |cluster: &&Cluster| cluster.runs.as_ref() == Some(&cluster.wants);
         let has_it: BTreeSet<&str> =

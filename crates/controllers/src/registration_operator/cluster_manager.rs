@@ -194,16 +194,16 @@ fn status(
 ) -> Read<Option<StatusWrite>> {
     let mut new = manager.clone();
     let generation = manager.metadata.generation.unwrap_or_default();
-    let held = new.status.get_or_insert_default();
-    held.observed_generation = Some(generation);
+    let status = new.status.get_or_insert_default();
+    status.observed_generation = Some(generation);
     let observed = match Hub::wanted_by(manager, view) {
         Err(error) => vec![applied(Some(error))],
         Ok((settings, wanted)) => {
             let hub = Hub::read(settings, wanted, view)?;
             let wanted = hub.wanted.iter().filter(|one| one.kind() == "Deployment");
             let deployment = wanted.filter_map(|one| hub.live.get(&one.reference())).next();
-            held.generations = engine::klusterlet::generations(&deployment.into_iter().collect::<Vec<_>>());
-            held.related_resources = hub.wanted.iter().map(engine::klusterlet::related).collect();
+            status.generations = engine::klusterlet::generations(&deployment.into_iter().collect::<Vec<_>>());
+            status.related_resources = hub.wanted.iter().map(engine::klusterlet::related).collect();
             let theirs = hub.theirs();
             let waits = replacement_wait(&theirs);
             let mut observed = vec![applied(failure.or(waits))];
@@ -212,7 +212,7 @@ fn status(
         }
     };
     for observation in observed {
-        set_condition(&mut held.conditions, observation.at(generation), now);
+        set_condition(&mut status.conditions, observation.at(generation), now);
     }
     Ok(StatusWrite::between(manager, &new))
 }

@@ -248,8 +248,8 @@ fn status(
 ) -> Read<Option<StatusWrite>> {
     let mut new = klusterlet.clone();
     let generation = klusterlet.metadata.generation.unwrap_or_default();
-    let held = new.status.get_or_insert_default();
-    held.observed_generation = Some(generation);
+    let status = new.status.get_or_insert_default();
+    status.observed_generation = Some(generation);
     let observed = match KlusterletSettings::read(&with_image(klusterlet, view)) {
         Err(refusal) => refused(&refusal),
         Ok(settings) => {
@@ -262,8 +262,8 @@ fn status(
                 secrets: agent.secrets(),
             };
             let deployments: Vec<_> = wanted.iter().filter_map(|one| live(Some(one))).collect();
-            held.generations = klusterlet::generations(&deployments);
-            held.related_resources = related(&agent, &wanted);
+            status.generations = klusterlet::generations(&deployments);
+            status.related_resources = related(&agent, &wanted);
             let stale = agent.stale(&wanted);
             let waits = replacement_wait(&stale);
             let mut observed =
@@ -273,7 +273,7 @@ fn status(
         }
     };
     for observation in observed {
-        set_condition(&mut held.conditions, observation.at(generation), now);
+        set_condition(&mut status.conditions, observation.at(generation), now);
     }
     Ok(StatusWrite::between(klusterlet, &new))
 }

@@ -20,7 +20,10 @@ fn write<K: Kind>() -> Action {
 
 /// Returns the event reasons of a plan that records a quarantine, returns a cluster, and makes one more write;
 /// `None` if its status is not written.
-fn told<C: Controller, K: Kind + PartialEq, M: Kind>(object: &K, outcomes: &[bool]) -> Option<Vec<String>> {
+fn reported<C: Controller, K: Kind + PartialEq, M: Kind>(
+    object: &K,
+    outcomes: &[bool],
+) -> Option<Vec<String>> {
     let mut new = serde_json::to_value(object).unwrap();
     let progressions = json!([{"namespace": "default", "name": "p"}]);
     new["status"] = json!({"summary": {"total": 1}, "installProgressions": progressions});
@@ -50,10 +53,12 @@ fn a_rollback_is_told_once_its_quarantine_is_recorded_whatever_fails_after_that(
     let set: ManifestWorkReplicaSet = serde_json::from_value(set).unwrap();
     let addon = json!({"metadata": {"name": "one", "resourceVersion": "1"}, "spec": {}});
     let addon: ClusterManagementAddOn = serde_json::from_value(addon).unwrap();
-    let of_set =
-        |outcomes: &[bool]| told::<ReplicaSetController, _, ManifestWork>(&set, outcomes).unwrap().join(",");
+    let of_set = |outcomes: &[bool]| {
+        reported::<ReplicaSetController, _, ManifestWork>(&set, outcomes).unwrap().join(",")
+    };
     let of_addon = |outcomes: &[bool]| {
-        told::<AddOnConfigController, _, ManagedClusterAddOn>(&addon, outcomes).map(|told| told.join(","))
+        reported::<AddOnConfigController, _, ManagedClusterAddOn>(&addon, outcomes)
+            .map(|lines| lines.join(","))
     };
     let all = "RolledBack,RolloutStarted,RolloutHeld";
     for (outcomes, set, addon) in [

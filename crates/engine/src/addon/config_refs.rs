@@ -74,22 +74,22 @@ pub fn defaults(cma: &ClusterManagementAddOn) -> Vec<Config> {
     };
     let configs = cma.spec.supported_configs.iter().filter_map(default);
     let status = cma.status.iter().flat_map(|status| &status.default_config_references);
-    let held: Vec<Config> =
+    let known: Vec<Config> =
         status.filter_map(|r| Some(hashed(&r.group, &r.resource, r.desired_config.as_ref()?))).collect();
-    configs.map(|config| with_hash(config, &held)).collect()
+    configs.map(|config| with_hash(config, &known)).collect()
 }
 
 /// Returns the configurations that a placement or cluster names, with the hashes from `held`.
-pub fn named(configs: &[AddOnConfig], held: &[Config]) -> Vec<Config> {
+pub fn named(configs: &[AddOnConfig], known: &[Config]) -> Vec<Config> {
     let configs = configs.iter().map(|AddOnConfig { group, resource, namespace, name, unknown: _ }| {
         let key = Key::namespaced(namespace, name);
         Config { kind: kind(group, resource), key, hash: String::new() }
     });
-    configs.map(|config| with_hash(config, held)).collect()
+    configs.map(|config| with_hash(config, known)).collect()
 }
 
-fn with_hash(mut config: Config, held: &[Config]) -> Config {
-    if let Some(same) = held.iter().find(|held| held.is_same_object(&config)) {
+fn with_hash(mut config: Config, known: &[Config]) -> Config {
+    if let Some(same) = known.iter().find(|other| other.is_same_object(&config)) {
         config.hash.clone_from(&same.hash);
     }
     config
@@ -210,12 +210,12 @@ pub fn install_references(
             before.iter().filter(|r| r.group == config.kind.group && r.resource == config.kind.resource);
         let before = of_kind.nth(place(i, config));
         let desired = Some(spec_hash(config));
-        let kept = |old: Option<ConfigSpecHash>| if everywhere { desired.clone() } else { old };
+        let or_desired = |old: Option<ConfigSpecHash>| if everywhere { desired.clone() } else { old };
         InstallConfigReference {
             group: config.kind.group.clone(),
             resource: config.kind.resource.clone(),
-            last_applied_config: kept(before.and_then(|r| r.last_applied_config.clone())),
-            last_known_good_config: kept(before.and_then(|r| r.last_known_good_config.clone())),
+            last_applied_config: or_desired(before.and_then(|r| r.last_applied_config.clone())),
+            last_known_good_config: or_desired(before.and_then(|r| r.last_known_good_config.clone())),
             desired_config: desired,
             ..InstallConfigReference::default()
         }

@@ -103,10 +103,10 @@ impl HookWait {
             (false, false) => None,
         };
         let wake = reason.is_none().then_some(until);
-        let mut told = addon.clone();
+        let mut reported = addon.clone();
         let open = Observation::new(HOOK_MANIFEST_COMPLETED, False, "HookManifestIsNotCompleted");
-        set_condition(&mut told.status.get_or_insert_default().conditions, open.message(&*message), now);
-        WaitReport { told, warning: reason.map(|reason| (reason, message)), wake }
+        set_condition(&mut reported.status.get_or_insert_default().conditions, open.message(&*message), now);
+        WaitReport { reported, warning: reason.map(|reason| (reason, message)), wake }
     }
 }
 
@@ -114,7 +114,7 @@ impl HookWait {
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitReport {
     /// The add-on with the condition. The reason and the prefix of the message are OCM's.
-    pub told: ManagedClusterAddOn,
+    pub reported: ManagedClusterAddOn,
     /// The reason and message of the warning event, if one is due.
     pub warning: Option<(&'static str, String)>,
     /// The end of the time limit, if no warning is due yet.

@@ -41,7 +41,7 @@ pub enum PackError {
 /// Fails if a manifest has no kind or exceeds the maximum size of a work.
 pub(super) fn pack<'a>(
     manifests: &'a [Object],
-    held: &BTreeMap<u32, BTreeSet<ObjectRef>>,
+    placed: &BTreeMap<u32, BTreeSet<ObjectRef>>,
 ) -> Result<Packed<'a>, PackError> {
     let last: BTreeMap<ObjectRef, usize> =
         manifests.iter().enumerate().map(|(i, manifest)| (manifest.reference(), i)).collect();
@@ -59,7 +59,7 @@ pub(super) fn pack<'a>(
         if size >= LIMIT {
             return Err(PackError::TooLarge { object: object.to_string(), size });
         }
-        let home = held
+        let home = placed
             .iter()
             .find(|(i, objects)| objects.contains(&object) && size_with(&works, **i, size) < GROWN);
         match home {
@@ -121,7 +121,7 @@ mod tests {
             .collect()
     }
 
-    fn held(works: &[(u32, &[&str])]) -> BTreeMap<u32, BTreeSet<ObjectRef>> {
+    fn placed(works: &[(u32, &[&str])]) -> BTreeMap<u32, BTreeSet<ObjectRef>> {
         works
             .iter()
             .map(|(i, names)| (*i, names.iter().map(|name| manifest(name, 0).reference()).collect()))
@@ -129,7 +129,7 @@ mod tests {
     }
 
     fn check(manifests: &[Object], works: &[(u32, &[&str])], want: &[(u32, &[&str])]) {
-        let packed = names(&pack(manifests, &held(works)).unwrap());
+        let packed = names(&pack(manifests, &placed(works)).unwrap());
         let want =
             want.iter().map(|(i, names)| (*i, names.iter().map(|n| (*n).to_owned()).collect())).collect();
         assert_eq!(packed, want);

@@ -135,8 +135,9 @@ pub fn assign(
     }
     configured(&mut status.conditions, true, now);
     // Errors of the previous configurations say nothing about these.
-    let is_about_others = |held: &Condition| held.type_ == DEGRADED && is_by_works(&held.reason);
-    status.conditions.retain(|held| held.type_ != PROGRESSING && !is_about_others(held));
+    let is_about_others =
+        |condition: &Condition| condition.type_ == DEGRADED && is_by_works(&condition.reason);
+    status.conditions.retain(|condition| condition.type_ != PROGRESSING && !is_about_others(condition));
     set_condition(
         &mut status.conditions,
         Observation::new(PROGRESSING, True, UNDER_WAY).message(format!("progressing... {MISMATCH}")),

@@ -69,7 +69,7 @@ pub fn fill(addon: &mut ManagedClusterAddOn, sources: &Sources) {
         ..status.health_check.clone().unwrap_or_default()
     });
     let uses_token = status.kube_client_driver == Some(KubeClientDriver::Token);
-    let mut held = status
+    let mut earlier = status
         .registrations
         .iter()
         .filter(|r| r.signer_name == KUBE_CLIENT_SIGNER)
@@ -90,7 +90,7 @@ pub fn fill(addon: &mut ManagedClusterAddOn, sources: &Sources) {
                 })
             }
             RegistrationType::KubeClient | RegistrationType::Other(_) => {
-                let before = held.next();
+                let before = earlier.next();
                 let subject = if uses_token {
                     before.and_then(|r| r.subject)
                 } else {

@@ -49,7 +49,7 @@ pub struct TokenInfrastructure {
 
 impl TokenInfrastructure {
     /// Returns the objects for an add-on on a cluster.
-    pub fn of(key: &Key) -> Self {
+    pub fn new(key: &Key) -> Self {
         let (cluster, addon) = (key.namespace.as_str(), key.name.as_str());
         let labels = [(ADDON_API_NAME_LABEL, addon), (TOKEN_INFRASTRUCTURE_LABEL, "true")];
         let metadata = |name: String| ObjectMeta {
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn the_agent_of_the_cluster_gets_tokens_of_the_account_of_its_addon_only() {
         let TokenInfrastructure { account, role, binding } =
-            TokenInfrastructure::of(&Key::namespaced("c1", "a"));
+            TokenInfrastructure::new(&Key::namespaced("c1", "a"));
         assert_eq!((account.namespace(), account.name()), ("c1", "a-agent"));
         let rules = json!([
             {"apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": ["a-agent"], "verbs": ["create"]},

@@ -85,9 +85,9 @@ pub(super) fn build(
         .iter_mut()
         .filter(|manifest| is_workload(&manifest.0))
         .for_each(|workload| fence(workload, &address));
-    let held = |work: &&ManifestWork| Some((index(&prefix, work)?, objects(work)));
-    let held: BTreeMap<u32, BTreeSet<ObjectRef>> = existing.iter().filter_map(held).collect();
-    let packed = pack::pack(&manifests, &held)?;
+    let content = |work: &&ManifestWork| Some((index(&prefix, work)?, objects(work)));
+    let placed: BTreeMap<u32, BTreeSet<ObjectRef>> = existing.iter().filter_map(content).collect();
+    let packed = pack::pack(&manifests, &placed)?;
     let manifest_configs = manifest_configs(&manifests, &author.manifest_configs);
     let delete_option = delete_option(&manifests, existing, author.delete_option.as_ref());
     let work = |(index, manifests): (u32, Vec<&Object>)| {

@@ -68,7 +68,7 @@ fn from_the_end(paths: &[Path]) -> Vec<&[String]> {
     };
     let mut paths: Vec<&[String]> = paths.iter().map(Vec::as_slice).collect();
     paths.sort_by_cached_key(key);
-    paths.dedup_by(|path, kept| path.starts_with(kept));
+    paths.dedup_by(|path, parent| path.starts_with(parent));
     paths.reverse();
     paths
 }
@@ -193,7 +193,7 @@ mod tests {
         let live = object(json!({"spec": {"c": [{"name": "b", "v": 9}, {"name": "c", "v": 9}], "f": ["x"]}}));
         let mut manifest = object(json!({"spec": {"f": ["a", "b"],
             "c": [{"name": "gone"}, {"name": "b", "v": 1}, {"name": "gone too"}, {"name": "d"}]}}));
-        let kept = manifest.clone();
+        let whole = manifest.clone();
         // The last item has a duplicate path, and a path below it.
         let names: [&[&str]; 7] = [
             &["spec", "c", "0"],
@@ -208,7 +208,7 @@ mod tests {
         keep_live_values(&mut manifest, &live, &paths);
         let wanted = json!({"spec": {"c": [{"name": "b", "v": 9}, {"name": "d"}], "f": ["a"]}});
         assert_eq!(manifest, object(wanted));
-        let mut reduced = kept;
+        let mut reduced = whole;
         remove(&mut reduced, &paths);
         assert_eq!(reduced, object(json!({"spec": {"c": [{"name": "d"}], "f": ["a"]}})));
     }
@@ -226,8 +226,8 @@ mod tests {
         let live = object(json!({"spec": {"c": [{"name": "x", "args": ["y".repeat(100_000)]}]}}));
         let mut manifest = object(json!({"spec": {"c": vec![json!({"name": "x"}); 200]}}));
         let paths: Vec<Path> = (0..200).map(|at| path(&["spec", "c", &at.to_string()])).collect();
-        let kept = super::keep_live_values(&mut manifest, &live, &paths, &mut StepsLeft(MAX_STEPS));
-        assert_eq!(kept.unwrap_err(), "their live values together are larger than the live object");
+        let result = super::keep_live_values(&mut manifest, &live, &paths, &mut StepsLeft(MAX_STEPS));
+        assert_eq!(result.unwrap_err(), "their live values together are larger than the live object");
         // The limit may be used completely. A name counts as much as a string value.
         let item = json!({"key": "x".repeat(100)});
         let copies = |live: Value, number: usize| {
@@ -255,19 +255,19 @@ mod tests {
         let (live, mut steps) = (object(json!({"c": items(0..1000)})), StepsLeft(0));
         assert!(super::keep_live_values(&mut manifest, &live, &paths, &mut steps).is_ok(), "all in place");
         let (live, mut steps) = (object(json!({"c": items(1000..2000)})), StepsLeft(MAX_STEPS));
-        let kept = super::keep_live_values(&mut manifest, &live, &paths, &mut steps);
-        assert!(kept.unwrap_err().contains("too many steps"));
+        let result = super::keep_live_values(&mut manifest, &live, &paths, &mut steps);
+        assert!(result.unwrap_err().contains("too many steps"));
     }
 
     #[test]
     fn an_item_is_found_with_as_many_steps_as_it_has_items_before_it() {
         let live = object(json!({"c": [{"name": "x"}, {"name": "y"}, {"name": "z", "v": 1}]}));
-        let kept = |steps: usize| {
+        let suffices = |steps: usize| {
             let mut manifest = object(json!({"c": [{"name": "z", "v": 0}]}));
             let paths = [path(&["c", "0", "v"])];
             super::keep_live_values(&mut manifest, &live, &paths, &mut StepsLeft(steps)).is_ok()
         };
-        assert!(kept(3) && !kept(2));
+        assert!(suffices(3) && !suffices(2));
     }
 
     #[test]

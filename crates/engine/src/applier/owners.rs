@@ -43,9 +43,9 @@ pub(crate) fn with_owner(object: &Object, owner: &OwnerReference) -> Vec<Value> 
 /// All owners of this kind apply with the same field manager, and an apply removes items that the manager no
 /// longer names.
 pub(crate) fn references_to_apply(live: Option<&Object>, owner: &OwnerReference, owned: bool) -> Vec<Value> {
-    let held = live.into_iter().flat_map(references).filter(|reference| is_of_kind(reference, owner));
+    let present = live.into_iter().flat_map(references).filter(|reference| is_of_kind(reference, owner));
     let is_missing = owned && !live.is_some_and(|live| is_owned_by(live, owner));
-    held.cloned().chain(is_missing.then(|| json!(owner))).collect()
+    present.cloned().chain(is_missing.then(|| json!(owner))).collect()
 }
 
 #[cfg(test)]

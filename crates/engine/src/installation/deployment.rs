@@ -53,9 +53,9 @@ pub(super) fn configure(
     let variables: Vec<Value> =
         variables.map(|(name, value)| json!({"name": name, "value": value})).collect();
     if !variables.is_empty()
-        && let Some(held) = container.entry("env").or_insert_with(|| json!([])).as_array_mut()
+        && let Some(entries) = container.entry("env").or_insert_with(|| json!([])).as_array_mut()
     {
-        held.extend(variables);
+        entries.extend(variables);
     }
     if !is_operator {
         return Ok(());

@@ -109,7 +109,7 @@ impl InstallationOptions {
     ///
     /// # Errors
     /// Fails if the annotation was not written by an installation.
-    pub fn of(deployment: &Object) -> Result<Self, serde_json::Error> {
+    pub fn from_deployment(deployment: &Object) -> Result<Self, serde_json::Error> {
         let annotations = deployment.annotations();
         annotations
             .get(INSTALL_OPTIONS_ANNOTATION)

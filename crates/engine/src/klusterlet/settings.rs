@@ -196,10 +196,10 @@ impl KlusterletSettings {
             .any(|gate| gate.feature == "MultipleHubs" && gate.mode == FeatureGateMode::Enable);
         let gates = self.gates(&feature_gates, &REGISTRATION_GATES, "registration");
         self.registration.extend(gates);
-        let (kept, dropped): (Vec<_>, Vec<_>) =
+        let (allowed, dropped): (Vec<_>, Vec<_>) =
             cluster_annotations.into_iter().partition(|(key, _)| key.starts_with(AGENT_ANNOTATION_PREFIX));
-        if !kept.is_empty() {
-            let pairs: Vec<_> = kept.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+        if !allowed.is_empty() {
+            let pairs: Vec<_> = allowed.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
             self.registration.push(format!("--cluster-annotations={}", pairs.join(",")));
         }
         for (key, _) in dropped {

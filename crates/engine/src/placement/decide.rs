@@ -44,7 +44,7 @@ pub(super) fn decide(
             LayoutBuilder { cycle, input, selection, removals, refreshes, ranges: OnceCell::new() };
         let slices = decision.lay_out(&unsettled);
         decision.publish(&slices, &mut schedule);
-        status::count(&mut schedule.status, slices.iter().map(status::SliceCount::of))
+        status::count(&mut schedule.status, slices.iter().map(status::SliceCount::new))
     } else {
         status::count(&mut schedule.status, cycle.published.slices.iter().map(status::SliceCount::published))
     };

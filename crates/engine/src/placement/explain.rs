@@ -217,7 +217,7 @@ pub fn explain(input: &ScheduleInput<'_>, now: Timestamp) -> Explanation {
     });
     explained.unwrap_or_else(|refusal| Explanation {
         error: Some(refusal.to_string()),
-        clusters: kept(input, &published),
+        clusters: kept_decisions(input, &published),
         ..explanation
     })
 }
@@ -264,7 +264,7 @@ fn explain_cycle(cycle: &Cycle<'_>, selection: &CycleSelection, mut explanation:
 }
 
 /// Returns the clusters whose decisions are kept because the spec is invalid.
-fn kept(input: &ScheduleInput<'_>, published: &Published) -> Vec<ClusterExplanation> {
+fn kept_decisions(input: &ScheduleInput<'_>, published: &Published) -> Vec<ClusterExplanation> {
     let explained = |id: Id| {
         Some(ClusterExplanation {
             cluster_name: input.fleet.name(id).to_owned(),

@@ -48,7 +48,7 @@ struct FleetMember {
 
 impl Fleet {
     /// Builds a fleet from objects.
-    pub fn of(
+    pub fn new(
         clusters: impl IntoIterator<Item = Arc<ManagedCluster>>,
         scores: impl IntoIterator<Item = Arc<AddOnPlacementScore>>,
         decisions: impl IntoIterator<Item = Arc<PlacementDecision>>,
@@ -70,7 +70,7 @@ impl Fleet {
     pub fn set_cluster(&mut self, cluster: Arc<ManagedCluster>) {
         let id = self.id_or_new(cluster.metadata.name.as_deref().unwrap_or_default());
         if let Some(member) = self.members.get_mut(id as usize) {
-            member.cluster = Some((Arc::clone(&cluster), ClusterAttributes::of(&cluster)));
+            member.cluster = Some((Arc::clone(&cluster), ClusterAttributes::from_cluster(&cluster)));
         }
         self.changes.record(id);
     }

@@ -39,7 +39,7 @@ impl<'a> ScheduleInput<'a> {
 
     /// Returns the members of the eligible sets.
     pub(super) fn sets(&self) -> Vec<SetMembers> {
-        self.eligible().map(|set| SetMembers::of(set)).collect()
+        self.eligible().map(|set| SetMembers::from_set(set)).collect()
     }
 
     /// Parses and validates the placement.

@@ -101,8 +101,8 @@ pub fn publish(
             removes.push(decide(entries().collect()));
         }
     }
-    let kept: BTreeSet<&str> = targets.iter().map(|target| target.slice.name.as_str()).collect();
-    let surplus = published.iter().filter(|slice| !kept.contains(slice.name.as_str()));
+    let names: BTreeSet<&str> = targets.iter().map(|target| target.slice.name.as_str()).collect();
+    let surplus = published.iter().filter(|slice| !names.contains(slice.name.as_str()));
     let deletes: Vec<DecisionWrite> =
         surplus.map(|slice| DecisionWrite::Delete { name: slice.name.clone() }).collect();
     let steps = [creates, adds].into_iter().chain(moves.into_values()).chain([removes, deletes]);

@@ -20,7 +20,7 @@ pub enum SetMembers {
 
 impl SetMembers {
     /// Parses the membership rule of a set.
-    pub fn of(set: &ManagedClusterSet) -> Self {
+    pub fn from_set(set: &ManagedClusterSet) -> Self {
         let name = set.name().to_owned();
         // The namespaces that a set manages do not affect its members.
         let ManagedClusterSetSpec { cluster_selector, managed_namespaces: _, unknown: _ } = &set.spec;

@@ -116,7 +116,7 @@ mod tests {
             let mut cluster = ManagedCluster::default();
             cluster.metadata.labels =
                 (!zone.is_empty()).then(|| [("zone".to_owned(), (*zone).to_owned())].into());
-            ClusterAttributes::of(&cluster)
+            ClusterAttributes::from_cluster(&cluster)
         });
         let clusters: Vec<ClusterAttributes> = clusters.collect();
         let constraint = Constraint { key: "zone".into(), is_claim: false, max_skew, is_hard };

@@ -30,7 +30,7 @@ pub(super) struct SliceCount<'a> {
 }
 
 impl<'a> SliceCount<'a> {
-    pub(super) fn of(slice: &'a Slice) -> Self {
+    pub(super) fn new(slice: &'a Slice) -> Self {
         Self { name: &slice.name, index: slice.index, group: &slice.group, clusters: slice.members.len() }
     }
 

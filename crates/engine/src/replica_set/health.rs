@@ -24,7 +24,7 @@ pub enum SuccessNeeds {
 
 impl SuccessNeeds {
     /// Returns the requirement for the works of a set. `applied_suffices` is the setting of the policy.
-    pub fn of(set: &ManifestWorkReplicaSet, applied_suffices: bool) -> Self {
+    pub fn new(set: &ManifestWorkReplicaSet, applied_suffices: bool) -> Self {
         match (applied_suffices, set.annotation(WORKLOAD_HEALTH_ANNOTATION)) {
             (true, _) => Self::Applied,
             (false, Some("ignore")) => Self::Available,

@@ -119,7 +119,7 @@ pub fn status(
     status.summary = total(&status.placement_summary);
     let summary = &status.summary;
     let rolled_out = rolled_out(placements);
-    let phase = Phase::of(placements, &rolled_out);
+    let phase = Phase::new(placements, &rolled_out);
     let applied = applied(placements, summary, phase);
     let [reconciling, stalled] = phase.conditions(&rolled_out.message);
     for observation in [verified(placements, summary), rolled_out, applied, reconciling, stalled] {
@@ -209,7 +209,7 @@ enum Phase {
 }
 
 impl Phase {
-    fn of(placements: &[PlacementProgress<'_>], rolled_out: &Observation) -> Self {
+    fn new(placements: &[PlacementProgress<'_>], rolled_out: &Observation) -> Self {
         if rolled_out.status == True {
             return Self::Complete;
         }

@@ -287,7 +287,7 @@ pub fn is_recorded(work: &ManifestWork, cluster: &Cluster) -> bool {
 }
 
 /// Returns the annotations of a work that keeps its template, with the time of its success.
-pub fn kept(work: &ManifestWork, cluster: &Cluster) -> WorkRecord {
+pub fn unchanged(work: &ManifestWork, cluster: &Cluster) -> WorkRecord {
     let record = WorkRecord::read(work);
     let succeeded_at = cluster.health.as_ref().and_then(|health| health.since);
     if record.succeeded_at == succeeded_at {

@@ -239,7 +239,7 @@ impl Workload {
 
     /// Returns the number of clusters by state.
     pub fn counts(&self) -> Counts {
-        Counts::of(self.clusters.iter().map(|cluster| &cluster.state))
+        Counts::from_states(self.clusters.iter().map(|cluster| &cluster.state))
     }
 
     /// Returns the number of clusters by state, with the reason for waiting clusters, worst state first.

@@ -28,7 +28,7 @@ enum Outcome<'a> {
 }
 
 impl<'a> Outcome<'a> {
-    fn of(workload: &'a Workload) -> Self {
+    fn from_workload(workload: &'a Workload) -> Self {
         let count =
             |is: fn(&WorkloadCluster) -> bool| workload.clusters.iter().filter(|cluster| is(cluster)).count();
         if let Some(rollout) = workload.rollouts.iter().find(|rollout| rollout.quarantined) {
@@ -99,7 +99,7 @@ impl<'a> Outcome<'a> {
 fn worst<'a>(workloads: impl Iterator<Item = &'a Workload>) -> Option<(Outcome<'a>, Vec<&'a Workload>)> {
     let mut worst: Option<(Outcome<'_>, Vec<&Workload>)> = None;
     for workload in workloads {
-        let outcome = Outcome::of(workload);
+        let outcome = Outcome::from_workload(workload);
         match &mut worst {
             Some((known, _)) if known.rank() < outcome.rank() => {}
             Some((known, same)) if known.rank() == outcome.rank() => same.push(workload),

@@ -16,7 +16,7 @@ use object::Key;
 
 impl WorkloadCluster {
     /// Reads a set's work on a cluster in the given state, with the hash of its template.
-    pub fn of_work(name: &str, state: &ClusterState, work: Option<(&ManifestWork, &Hash)>) -> Self {
+    pub fn from_work(name: &str, state: &ClusterState, work: Option<(&ManifestWork, &Hash)>) -> Self {
         let generation = work.and_then(|(work, _)| work.metadata.generation);
         let condition = |type_| {
             let condition = work.and_then(|(work, _)| work.condition(type_));
@@ -64,7 +64,7 @@ impl WorkloadCluster {
 
 impl Rollout {
     /// Reads the rollout of a set on a placement: its current decision, and its record in the policy.
-    pub fn of_set(decision: &RolloutDecision, record: &RolloutStatus) -> Self {
+    pub fn from_decision(decision: &RolloutDecision, record: &RolloutStatus) -> Self {
         let breach = decision.breach.as_ref().map(|breach| format!("{breach}; the rest waits"));
         let hold = decision.hold.as_ref().map(ToString::to_string);
         let kept = (!decision.kept.is_empty()).then(|| {
@@ -85,7 +85,7 @@ impl Rollout {
 
 impl Workload {
     /// Reads a set; `clusters` are all clusters of its placements, by name.
-    pub fn of_set(
+    pub fn from_set(
         set: &Key,
         rollouts: Vec<Rollout>,
         records: &[RolloutStatus],
@@ -119,7 +119,8 @@ mod tests {
             let work =
                 json!({"metadata": {"generation": 2}, "spec": {}, "status": {"conditions": conditions}});
             let work = serde_json::from_value(work).unwrap();
-            let found = WorkloadCluster::of_work("c1", &ClusterState::Done, Some((&work, &Hash::default())));
+            let found =
+                WorkloadCluster::from_work("c1", &ClusterState::Done, Some((&work, &Hash::default())));
             assert_eq!((found.available, found.message.as_str()), want);
         };
         check("False", (true, ""));

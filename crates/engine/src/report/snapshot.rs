@@ -281,9 +281,9 @@ mod tests {
             of(json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy",
                 "metadata": {"name": "p"}, "status": {"refused": [refused]}}))
         };
-        let told = policy("2026-01-01T00:01:00Z");
-        assert_eq!(told, policy("2026-01-01T00:02:00Z"));
-        assert!(told.contains("\"cluster\":\"c1\"") && told.contains("\"tried\""), "{told}");
+        let report = policy("2026-01-01T00:01:00Z");
+        assert_eq!(report, policy("2026-01-01T00:02:00Z"));
+        assert!(report.contains("\"cluster\":\"c1\"") && report.contains("\"tried\""), "{report}");
     }
 
     #[test]

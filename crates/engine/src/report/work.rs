@@ -18,7 +18,7 @@ pub fn works<'a>(works: impl IntoIterator<Item = &'a ManifestWork>) -> Vec<Workl
     let mut clusters: BTreeMap<&str, Vec<Arc<WorkloadCluster>>> = BTreeMap::new();
     for work in works {
         let cluster =
-            WorkloadCluster::of_work(work.namespace(), &state(work), Some((work, &Hash::default())));
+            WorkloadCluster::from_work(work.namespace(), &state(work), Some((work, &Hash::default())));
         clusters.entry(work.name()).or_default().push(Arc::new(cluster));
     }
     let read = |(name, mut clusters): (&str, Vec<Arc<WorkloadCluster>>)| {

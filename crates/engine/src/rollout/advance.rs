@@ -23,7 +23,7 @@ use super::strategy::{Limits, Mandatory, Strategy};
 /// recorded breach and the granted approvals. The result depends on `now` only through the times in the input.
 /// [`RolloutDecision::recheck`] is the first moment at which the same input can give a different result.
 pub fn advance(input: &Input, now: Timestamp) -> RolloutDecision {
-    let rules = Rules::of(input);
+    let rules = Rules::new(input);
     let clusters = by_name(&input.clusters);
     let mut plans = stages(rules.strategy, &rules.policy, grouped(&input.groups, &clusters));
     for member in plans.iter_mut().flat_map(|plan| &mut plan.members) {
@@ -59,7 +59,7 @@ pub(super) fn decide(
 ) -> RolloutDecision {
     let FleetInput { input, rules: Rules { strategy, policy, limits }, left, now } = fleet;
     mark_newcomers(&mut plans, input);
-    let FleetFailures { breach, quarantine, late_since } = FleetFailures::of(fleet, &plans);
+    let FleetFailures { breach, quarantine, late_since } = FleetFailures::new(fleet, &plans);
     let reports_until = breach.as_ref().and_then(|breach| breach.reports_until);
     let common_good = quarantine.as_ref().and_then(|_| common_good(&plans));
     let pass =

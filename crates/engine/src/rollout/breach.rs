@@ -30,7 +30,7 @@ pub(super) struct FleetFailures {
 
 impl FleetFailures {
     /// Counts the failures of all stages, before anything is released.
-    pub(super) fn of(fleet: FleetInput<'_>, plans: &[StagePlan<'_>]) -> Self {
+    pub(super) fn new(fleet: FleetInput<'_>, plans: &[StagePlan<'_>]) -> Self {
         let FleetInput { input, rules: Rules { policy, limits, .. }, now, .. } = fleet;
         let quarantine = Some(input.revision.clone());
         if is_remembered(input, policy) {

@@ -169,7 +169,7 @@ impl Counts {
     }
 
     /// Counts the given states.
-    pub fn of<'a>(states: impl Iterator<Item = &'a ClusterState>) -> Self {
+    pub fn from_states<'a>(states: impl Iterator<Item = &'a ClusterState>) -> Self {
         let mut counts = Self::default();
         for state in states {
             counts.add(state);

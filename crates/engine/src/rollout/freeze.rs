@@ -218,13 +218,13 @@ mod tests {
     /// Compares what a commit waits for at the given times: the variant, the window name and the time.
     fn check_waits(spec: &ConfigRepoSpec, cases: &[(&str, &str)]) {
         for (now, expected) in cases {
-            let told = match ApplyWindows::read(spec).unwrap().wait(now.parse().unwrap()) {
+            let wait = match ApplyWindows::read(spec).unwrap().wait(now.parse().unwrap()) {
                 None => String::new(),
                 Some(ApplyWait::Freeze { window, until }) => format!("freeze {window} {until}"),
                 Some(ApplyWait::Window { window, until }) => format!("window {window} {until}"),
                 Some(ApplyWait::NoWindow { until }) => format!("none {until}"),
             };
-            assert_eq!(told, *expected, "{now}");
+            assert_eq!(wait, *expected, "{now}");
         }
     }
 

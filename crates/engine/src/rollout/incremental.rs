@@ -28,15 +28,15 @@ use super::strategy::Limits;
 pub struct IncrementalRollout {
     /// The clusters are sorted by name and unique.
     input: Arc<Input>,
-    kept: Option<Kept>,
+    cache: Option<Cache>,
 }
 
 /// The results for the current input. If absent, they are recomputed.
 #[derive(Debug)]
-struct Kept {
-    stages: Vec<KeptStage>,
+struct Cache {
+    stages: Vec<CachedStage>,
     /// The clusters of all stages, in stage order.
-    members: Vec<KeptMember>,
+    members: Vec<CachedMember>,
     /// The position in `members` of each cluster in the input; `None` if the cluster left its groups.
     positions: Vec<Option<usize>>,
     left: BTreeMap<String, Instance>,
@@ -48,7 +48,7 @@ struct Kept {
 
 /// A [`StagePlan`] without its members.
 #[derive(Debug)]
-struct KeptStage {
+struct CachedStage {
     name: String,
     mandatory: bool,
     members: usize,
@@ -58,7 +58,7 @@ struct KeptStage {
 }
 
 #[derive(Debug)]
-struct KeptMember {
+struct CachedMember {
     /// The index of the group, and the index of the cluster in the group.
     place: (usize, usize),
     /// The index of the cluster in the input.
@@ -76,7 +76,7 @@ impl IncrementalRollout {
     pub fn new(mut input: Input) -> Self {
         let clusters: Vec<Cluster> = by_name(&input.clusters).into_values().cloned().collect();
         input.clusters = clusters;
-        Self { input: Arc::new(input), kept: None }
+        Self { input: Arc::new(input), cache: None }
     }
 
     /// Returns the input of the next decision.
@@ -90,7 +90,7 @@ impl IncrementalRollout {
     }
 
     fn position(&self, name: &str) -> Option<usize> {
-        self.input.clusters.binary_search_by(|held| held.name.as_str().cmp(name)).ok()
+        self.input.clusters.binary_search_by(|cluster| cluster.name.as_str().cmp(name)).ok()
     }
 
     /// Returns the cluster of that name.
@@ -101,18 +101,18 @@ impl IncrementalRollout {
     /// Replaces a cluster. Returns false if the input has no cluster of that name.
     pub fn set_cluster(&mut self, cluster: Cluster) -> bool {
         let Some(at) = self.position(&cluster.name) else { return false };
-        let Some(held) = Arc::make_mut(&mut self.input).clusters.get_mut(at) else { return false };
-        *held = cluster;
-        let (name, instance) = (held.name.clone(), held.instance.clone());
-        let Some(kept) = self.kept.as_mut() else { return true };
-        match kept.positions.get(at).copied().flatten() {
+        let Some(current) = Arc::make_mut(&mut self.input).clusters.get_mut(at) else { return false };
+        *current = cluster;
+        let (name, instance) = (current.name.clone(), current.instance.clone());
+        let Some(cache) = self.cache.as_mut() else { return true };
+        match cache.positions.get(at).copied().flatten() {
             Some(position) => {
-                if let Some(member) = kept.members.get_mut(position) {
+                if let Some(member) = cache.members.get_mut(position) {
                     (member.is_due, member.shown) = (true, None);
                 }
             }
             None => {
-                kept.left.insert(name, instance);
+                cache.left.insert(name, instance);
             }
         }
         true
@@ -134,54 +134,54 @@ impl IncrementalRollout {
             began,
             granted,
         } = rules;
-        let held = Arc::make_mut(&mut self.input);
-        let is_same = (&held.revision, &held.strategy) == (&revision, &strategy)
-            && (&held.last_strategy, &held.policy) == (&last_strategy, &policy);
+        let input = Arc::make_mut(&mut self.input);
+        let is_same = (&input.revision, &input.strategy) == (&revision, &strategy)
+            && (&input.last_strategy, &input.policy) == (&last_strategy, &policy);
         if !is_same {
-            self.kept = None;
+            self.cache = None;
         }
-        (held.revision, held.strategy, held.last_strategy) = (revision, strategy, last_strategy);
-        (held.owner, held.policy, held.granted) = (owner, policy, granted);
-        (held.quarantined, held.late_since, held.began) = (quarantined, late_since, began);
-        held.recent_removals = recent_removals;
+        (input.revision, input.strategy, input.last_strategy) = (revision, strategy, last_strategy);
+        (input.owner, input.policy, input.granted) = (owner, policy, granted);
+        (input.quarantined, input.late_since, input.began) = (quarantined, late_since, began);
+        input.recent_removals = recent_removals;
     }
 
     /// Decides the next assignments, like [`advance`](super::advance()).
     pub fn advance(&mut self, now: Timestamp) -> Arc<RolloutDecision> {
-        let kept = self.kept.take().filter(|kept| kept.decided <= now);
-        let mut kept = kept.unwrap_or_else(|| Kept::of(&self.input, now));
-        kept.decide(&self.input, now);
-        Arc::clone(&self.kept.insert(kept).decision)
+        let usable = self.cache.take().filter(|cache| cache.decided <= now);
+        let mut cache = usable.unwrap_or_else(|| Cache::new(&self.input, now));
+        cache.decide(&self.input, now);
+        Arc::clone(&self.cache.insert(cache).decision)
     }
 
     /// Returns the clusters whose assignment in the last decision differs from what they run.
     pub fn moves(&self) -> impl Iterator<Item = &str> {
-        self.kept.iter().flat_map(|kept| &kept.moves).map(String::as_str)
+        self.cache.iter().flat_map(|cache| &cache.moves).map(String::as_str)
     }
 
     /// Returns true if the last decision assigns a cluster a different hash than it runs.
     pub fn is_moved(&self, name: &str) -> bool {
-        self.kept.as_ref().is_some_and(|kept| kept.moves.contains(name))
+        self.cache.as_ref().is_some_and(|cache| cache.moves.contains(name))
     }
 }
 
-impl Kept {
+impl Cache {
     /// Builds the stages of an input, without classifying any cluster.
-    fn of(input: &Input, now: Timestamp) -> Self {
-        let rules = Rules::of(input);
+    fn new(input: &Input, now: Timestamp) -> Self {
+        let rules = Rules::new(input);
         let clusters = by_name(&input.clusters);
         let plans = stages(rules.strategy, &rules.policy, grouped(&input.groups, &clusters));
         let places = places(&input.groups);
         let (mut members, mut positions) = (Vec::new(), vec![None; input.clusters.len()]);
         for member in plans.iter().flat_map(|plan| &plan.members) {
-            let cluster = input.clusters.binary_search_by(|held| held.name.as_str().cmp(member.name)).ok();
+            let cluster = input.clusters.binary_search_by(|other| other.name.as_str().cmp(member.name)).ok();
             if let Some(position) = cluster.and_then(|at| positions.get_mut(at)) {
                 *position = Some(members.len());
             }
             let place = places.get(member.name).copied().unwrap_or_default();
-            members.push(KeptMember { place, cluster, judged: None, is_due: true, shown: None });
+            members.push(CachedMember { place, cluster, judged: None, is_due: true, shown: None });
         }
-        let stage = |plan: &StagePlan<'_>| KeptStage {
+        let stage = |plan: &StagePlan<'_>| CachedStage {
             name: plan.name.clone(),
             mandatory: plan.mandatory,
             members: plan.members.len(),
@@ -202,7 +202,7 @@ impl Kept {
     }
 
     fn decide(&mut self, input: &Input, now: Timestamp) {
-        let rules = Rules::of(input);
+        let rules = Rules::new(input);
         for member in &mut self.members {
             member.judge(input, &rules.limits, now);
         }
@@ -211,8 +211,10 @@ impl Kept {
         let mut clusters = std::mem::take(&mut decision.clusters);
         let (mut members, moves) = (self.members.iter_mut(), &mut self.moves);
         let mut place = |context: &StageContext<'_>, member: &Member<'_>, state: &ClusterState| {
-            let Some(kept) = members.next().filter(|kept| kept.shown.as_ref() != Some(state)) else { return };
-            kept.shown = Some(state.clone());
+            let Some(cached) = members.next().filter(|cached| cached.shown.as_ref() != Some(state)) else {
+                return;
+            };
+            cached.shown = Some(state.clone());
             let assignment = context.assignment(member, state);
             if assignment.assigned.as_ref() == member.runs() {
                 moves.remove(member.name);
@@ -230,7 +232,7 @@ impl Kept {
     /// Returns the stages with the classified members.
     fn plans<'a>(&self, input: &'a Input) -> Vec<StagePlan<'a>> {
         let mut members = self.members.iter();
-        let plan = |stage: &KeptStage| StagePlan {
+        let plan = |stage: &CachedStage| StagePlan {
             name: stage.name.clone(),
             mandatory: stage.mandatory,
             members: members.by_ref().take(stage.members).filter_map(|member| member.borrow(input)).collect(),
@@ -242,7 +244,7 @@ impl Kept {
     }
 }
 
-impl KeptMember {
+impl CachedMember {
     fn judge(&mut self, input: &Input, limits: &Limits, now: Timestamp) {
         let ends = self.judged.as_ref().and_then(ClusterState::ends);
         if !self.is_due && ends.is_none_or(|ends| ends > now) {

@@ -553,10 +553,10 @@ mod tests {
         let windows: Vec<&str> = policy.freezes.iter().map(|window| window.name.as_str()).collect();
         assert_eq!(windows, ["weekend of RolloutPolicy own", "weekend of RolloutPolicy all"]);
         assert_eq!((granted.len(), policy.released.len()), (2, 1));
-        let told: Vec<String> =
+        let rules: Vec<String> =
             contributions.iter().map(|it| format!("{} ({})", it.rule, it.policies.join(", "))).collect();
         assert_eq!(
-            told,
+            rules,
             [
                 "paused (all)",
                 "onBreach (own)",

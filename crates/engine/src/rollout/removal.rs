@@ -155,7 +155,7 @@ struct RemovalStage {
 }
 
 impl RemovalStage {
-    fn of(plan: &StagePlan<'_>) -> Self {
+    fn from_plan(plan: &StagePlan<'_>) -> Self {
         let clusters = plan.members.iter().map(|member| member.name.to_owned()).collect();
         // At least one, so that the removal finishes.
         Self { clusters, slots: plan.slots.max(1) }
@@ -173,7 +173,7 @@ impl RemovalOrder {
         let rest = others.map(|rule| rule.slots.of(total).max(1)).min().unwrap_or(total);
         let stages_of = |(strategy, groups): &(Strategy, Vec<Group>)| -> Vec<RemovalStage> {
             let plans = stages(Some(strategy), &Policy::default(), grouped(groups, &BTreeMap::new()));
-            plans.iter().map(RemovalStage::of).collect()
+            plans.iter().map(RemovalStage::from_plan).collect()
         };
         Self { placements: placements.iter().map(stages_of).collect(), rest }
     }

@@ -20,7 +20,7 @@ pub(super) struct Rules<'a> {
 }
 
 impl<'a> Rules<'a> {
-    pub(super) fn of(input: &'a Input) -> Self {
+    pub(super) fn new(input: &'a Input) -> Self {
         let strategy = input.strategy.as_ref().ok().or(input.last_strategy.as_ref());
         let policy = input.policy.as_ref().map_or_else(|_| Cow::Owned(Policy::default()), Cow::Borrowed);
         Self { strategy, limits: limits(strategy, &policy), policy }

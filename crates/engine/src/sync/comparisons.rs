@@ -35,8 +35,8 @@ impl Comparisons {
         }
         if self.unchanged.len() > desired.len() {
             let mut known = std::mem::take(&mut self.unchanged);
-            let kept = desired.iter().filter_map(|desired| known.remove_entry(&desired.reference));
-            self.unchanged = kept.collect();
+            let still_wanted = desired.iter().filter_map(|desired| known.remove_entry(&desired.reference));
+            self.unchanged = still_wanted.collect();
         }
     }
 

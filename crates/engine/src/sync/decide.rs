@@ -108,7 +108,7 @@ impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decide
             }
             Ownership::Equal => self.take_as_it_is(desired, live.as_deref()),
             Ownership::Ours => match live {
-                Some(live) if live.is_terminating() => ObjectDecision::Terminating(Terminating::of(&live)),
+                Some(live) if live.is_terminating() => ObjectDecision::Terminating(Terminating::new(&live)),
                 Some(live) if self.is_recreated(desired, &live) => {
                     let (target, uid) = (live.reference(), live.uid().to_owned());
                     ObjectDecision::Recreate(Deletion { target, uid, is_approved: false })

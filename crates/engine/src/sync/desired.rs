@@ -62,7 +62,7 @@ pub enum ApplyRule {
 }
 
 impl ApplyRule {
-    fn of(object: &Object) -> Result<Self, String> {
+    fn parse(object: &Object) -> Result<Self, String> {
         match object.annotations().get(names::APPLY_ANNOTATION) {
             None | Some(&"Always") => Ok(Self::Always),
             Some(&"Merge") => Ok(Self::Merge),
@@ -158,7 +158,7 @@ impl Desired {
         is_confined: bool,
         last: Option<&Self>,
     ) -> Result<Self, Vec<Problem>> {
-        let scopes = Scopes::of(&rendered);
+        let scopes = Scopes::new(&rendered);
         let known = Self::by_rendered(last.filter(|last| last.scopes == scopes));
         let mut problems = Vec::new();
         let mut found: BTreeMap<ObjectId, Arc<DesiredObject>> = BTreeMap::new();
@@ -307,8 +307,8 @@ impl DesiredObject {
             ));
         }
         let digest = short_hex(Sha256::new_with_prefix(bytes));
-        let (apply, is_recreated) = (ApplyRule::of(&object)?, is_recreated(&object)?);
-        let ignored = FieldPath::of(&object)?;
+        let (apply, is_recreated) = (ApplyRule::parse(&object)?, is_recreated(&object)?);
+        let ignored = FieldPath::parse_annotation(&object)?;
         let (reference, origin, rendered) =
             (object.reference(), rendered.origin.clone(), Arc::clone(rendered));
         Ok(Self { reference, object, digest, apply, is_recreated, ignored, origin, rendered })
@@ -353,7 +353,7 @@ struct Scopes {
 }
 
 impl Scopes {
-    fn of(rendered: &[Arc<RenderedObject>]) -> Self {
+    fn new(rendered: &[Arc<RenderedObject>]) -> Self {
         let definitions = rendered.iter().filter(|r| r.object.kind() == "CustomResourceDefinition");
         let in_commit = definitions.filter_map(|r| {
             let field = |path: &[&str]| r.object.at(path).and_then(Value::as_str).map(str::to_owned);

@@ -55,7 +55,7 @@ impl FieldPath {
     ///
     /// # Errors
     /// Fails if a path is malformed.
-    pub(super) fn of(object: &Object) -> Result<Vec<Self>, String> {
+    pub(super) fn parse_annotation(object: &Object) -> Result<Vec<Self>, String> {
         let annotations = object.annotations();
         let texts = annotations.get(IGNORE_FIELDS_ANNOTATION).copied().unwrap_or_default().split_whitespace();
         let named =

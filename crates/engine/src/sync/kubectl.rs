@@ -46,7 +46,7 @@ fn taken_over(live: &Object, ours: &Manager) -> Option<Owners> {
 }
 
 fn our_manager(desired: &Object) -> Manager {
-    Manager::of(Operation::Apply, CONFIG_REPO_MANAGER, desired)
+    Manager::new(Operation::Apply, CONFIG_REPO_MANAGER, desired)
 }
 
 fn is_kubectl_apply(manager: &Manager) -> bool {

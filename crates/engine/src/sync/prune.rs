@@ -44,7 +44,7 @@ pub(super) fn prune<E: Display>(
     plan.recent = input.policy.budget.map(|it| it.within_window(input.recent, input.now)).unwrap_or_default();
     // Objects that the commit wants again no longer count as deleted.
     plan.recent.retain(|id, _| !plan.inventory.contains_key(id));
-    let mut kept = Inventory::new();
+    let mut remaining = Inventory::new();
     let mut counted: BTreeMap<ObjectId, String> = BTreeMap::new();
     for (id, version) in input.inventory.iter().filter(|(id, _)| !plan.inventory.contains_key(*id)) {
         match decide(input, id, live(&id.at(version))) {
@@ -61,10 +61,10 @@ pub(super) fn prune<E: Display>(
             }
             PruneDecision::HandOver(hand_over) => plan.hand_over.push(hand_over),
         }
-        kept.insert(id.clone(), version.clone());
+        remaining.insert(id.clone(), version.clone());
     }
     if counted.is_empty() || input.awaits_requests {
-        plan.inventory.extend(kept);
+        plan.inventory.extend(remaining);
         plan.awaiting_requests = counted.len();
         plan.is_approved = input.policy.approves_rest && !counted.is_empty();
         return;
@@ -86,7 +86,7 @@ pub(super) fn prune<E: Display>(
         confirm: &confirm,
     };
     let allowed = judge(input, &deletions);
-    plan.inventory.extend(kept);
+    plan.inventory.extend(remaining);
     match allowed {
         Ok(Allowed::Approved) => plan.is_approved = true,
         Ok(Allowed::WithinBudget(new)) => record(new, &to_delete, input.now, &mut plan.recent),
@@ -125,8 +125,8 @@ fn judge(input: &SyncInput<'_>, deletions: &Deletions<'_>) -> Result<Allowed, De
     if let Some(reason) = input.unjudged {
         let none = Deletions { recent: &Recent::new(), desired: &BTreeSet::new(), ..*deletions };
         let other = allowed.as_ref().err().map(|hold| format!("; {}", hold.why)).unwrap_or_default();
-        let held = budget::spend(Budget::NONE, &none, approved);
-        allowed = held.map_err(|hold| DeletionHold { why: format!("{reason}{other}"), ..hold });
+        let spent = budget::spend(Budget::NONE, &none, approved);
+        allowed = spent.map_err(|hold| DeletionHold { why: format!("{reason}{other}"), ..hold });
     }
     allowed
 }
@@ -228,7 +228,7 @@ fn decide<E>(input: &SyncInput<'_>, id: &ObjectId, live: Result<Option<Arc<Objec
         return PruneDecision::Release;
     }
     if live.is_terminating() {
-        PruneDecision::Terminating(Terminating::of(&live))
+        PruneDecision::Terminating(Terminating::new(&live))
     } else if argo::application(&live).is_some() {
         hand_over(None)
     } else {

@@ -20,7 +20,7 @@ pub struct Terminating {
 
 impl Terminating {
     /// Reads a live object.
-    pub(super) fn of(live: &Object) -> Self {
+    pub(super) fn new(live: &Object) -> Self {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let since = live.at(&["metadata", "deletionTimestamp"]).and_then(Value::as_str);
         let finalizers = live.at(&["metadata", "finalizers"]).and_then(Value::as_array);

@@ -87,8 +87,9 @@ pub fn decide(
     }
     let ServerSideApplyConfig { force: _, field_manager, ignore_fields, unknown: _ } = config;
     let ignored = IgnoredFields::read(ignore_fields, &object, wanted.steps);
-    let kept = ignored.and_then(|ignored| ignore::keep_live_values(&mut object, live, ignored, was_applied));
-    if let Err(reason) = kept {
+    let result =
+        ignored.and_then(|ignored| ignore::keep_live_values(&mut object, live, ignored, was_applied));
+    if let Err(reason) = result {
         return ApplyDecision::Refuse(ApplyRefusal::IgnoredFields(reason));
     }
     if was_applied && live.is_some_and(|live| is_as_applied(live, &object, field_manager)) {
@@ -124,9 +125,9 @@ fn without_removed_keys(object: &mut Object, live: Option<&Object>) -> Map<Strin
         let Some(Value::Object(entries)) = object.metadata_mut().get_mut(field) else { continue };
         let keys: Vec<String> = entries.keys().filter(|key| key.ends_with('-')).cloned().collect();
         entries.retain(|key, _| !key.ends_with('-'));
-        let held = live.and_then(|live| live.at(&["metadata", field]));
+        let values = live.and_then(|live| live.at(&["metadata", field]));
         let names = keys.iter().filter_map(|key| key.strip_suffix('-'));
-        let present = names.filter(|name| held.is_some_and(|held| held.get(name).is_some()));
+        let present = names.filter(|name| values.is_some_and(|values| values.get(name).is_some()));
         let removed: Map<String, Value> = present.map(|name| (name.to_owned(), Value::Null)).collect();
         if !removed.is_empty() {
             patch.insert(field.to_owned(), removed.into());

@@ -19,7 +19,7 @@ pub enum Executor {
 
 impl Executor {
     /// Returns the executor of a work.
-    pub fn of(executor: Option<&ManifestWorkExecutor>) -> Self {
+    pub fn from_spec(executor: Option<&ManifestWorkExecutor>) -> Self {
         let Some(ManifestWorkExecutor { subject, unknown: _ }) = executor else { return Self::Agent };
         let Some(ExecutorSubject { r#type, service_account, unknown: _ }) = subject else {
             return Self::Unknown;

@@ -37,8 +37,9 @@ pub fn inventory<'a>(
             ..AppliedResource::default()
         });
     }
-    let kept = |entry: &&AppliedResource| !entries.iter().any(|wanted| identity(wanted) == identity(entry));
-    let left: Vec<_> = before.iter().filter(kept).cloned().collect();
+    let is_unwanted =
+        |entry: &&AppliedResource| !entries.iter().any(|wanted| identity(wanted) == identity(entry));
+    let left: Vec<_> = before.iter().filter(is_unwanted).cloned().collect();
     entries.extend(left);
     // If two manifests name one object in two versions, the first one counts.
     entries.sort_by(|a, b| identity(a).cmp(&identity(b)));

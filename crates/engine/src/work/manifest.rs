@@ -65,7 +65,7 @@ pub fn read(work: &ManifestWork, served: impl Fn(&Gvk) -> Served) -> Vec<Wanted>
         executor,
         unknown: _,
     } = &work.spec;
-    let executor = Executor::of(executor.as_ref());
+    let executor = Executor::from_spec(executor.as_ref());
     let steps = (MAX_STEPS / manifests.len().max(1)).max(MIN_STEPS);
     let manifests = manifests.iter().enumerate().map(|(ordinal, manifest)| {
         let mut object = Object(manifest.clone());

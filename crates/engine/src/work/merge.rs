@@ -32,11 +32,11 @@ pub(super) fn is_needed(manifest: &Object, live: Option<&Object>, was_applied: b
 /// fields. An entry with only metadata is unchanged.
 pub(super) fn made_applied(live: &Object, manager: &str) -> Option<Vec<Value>> {
     let owners = Owners::read(live.at(&["metadata", "managedFields"]));
-    let merges = Manager::of(Operation::Update, WORK_AGENT_MANAGER, live);
+    let merges = Manager::new(Operation::Update, WORK_AGENT_MANAGER, live);
     let fields = owners.fields_of(&merges);
     let has_content = fields.elements().any(|(field, ..)| *field != Element::Field("metadata".into()));
     let time = live.at(&["metadata", "creationTimestamp"]).and_then(Value::as_str).unwrap_or_default();
-    let to = Manager::of(Operation::Apply, manager, live);
+    let to = Manager::new(Operation::Apply, manager, live);
     let given = has_content.then(|| owners.given(&to, |from| *from == merges, time));
     given.flatten().map(|owners| owners.to_values())
 }

@@ -25,7 +25,9 @@ pub fn rules(works: &[ManifestWork]) -> Vec<PolicyRule> {
     let mut bound: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut impersonated: BTreeSet<String> = BTreeSet::new();
     for work in works {
-        if let Executor::ServiceAccount { namespace: _, name } = Executor::of(work.spec.executor.as_ref()) {
+        if let Executor::ServiceAccount { namespace: _, name } =
+            Executor::from_spec(work.spec.executor.as_ref())
+        {
             impersonated.insert(name);
         }
         let reported = work.status.iter().flat_map(|status| &status.resource_status.manifests);

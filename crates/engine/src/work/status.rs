@@ -184,8 +184,10 @@ pub(super) fn report_pods(conditions: &mut Vec<Condition>, pods: &Pods, generati
         Pods::Unread => {}
         Pods::Fine => conditions.retain(|condition| condition.type_ != PODS_READY),
         Pods::Trouble(trouble) => {
-            let held = find_condition(conditions, PODS_READY).filter(|held| held.reason == trouble.reason);
-            let message = trouble.message(held.map(|held| held.message.as_str()).unwrap_or_default());
+            let before =
+                find_condition(conditions, PODS_READY).filter(|condition| condition.reason == trouble.reason);
+            let message =
+                trouble.message(before.map(|condition| condition.message.as_str()).unwrap_or_default());
             let observed = Observation::new(PODS_READY, False, &trouble.reason).message(message);
             set_condition(conditions, observed.at(generation), now);
         }

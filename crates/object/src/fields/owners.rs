@@ -55,7 +55,7 @@ pub struct Manager {
 
 impl Manager {
     /// Returns a manager that writes the version of an object.
-    pub fn of(operation: Operation, name: &str, object: &Object) -> Self {
+    pub fn new(operation: Operation, name: &str, object: &Object) -> Self {
         let (name, api_version) = (name.to_owned(), object.api_version().to_owned());
         Self { operation, name, api_version, subresource: String::new() }
     }
@@ -172,11 +172,11 @@ impl Owners {
                 && (api_version, subresource) == (&to.api_version, &to.subresource)
                 && from(&entry.manager)
         };
-        let (given, kept): (Vec<_>, Vec<_>) = self.entries.drain(..).partition(is_given);
+        let (given, others): (Vec<_>, Vec<_>) = self.entries.drain(..).partition(is_given);
         if given.is_empty() {
             return None;
         }
-        self.entries = kept;
+        self.entries = others;
         let before = self.fields_of(to);
         self.put(to, given.iter().fold(before, |all, entry| all.union(&entry.fields)), time);
         Some(self)

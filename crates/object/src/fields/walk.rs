@@ -251,22 +251,22 @@ pub fn without(value: &Value, last: &FieldSet, owned: &FieldSet, at: Position<'_
         (None, _) => Some(value.clone()),
         (Some((member, _)), None) if member || matches!(element, Element::Field(_)) => None,
         (Some((_, below)), None) => Some(without(value, below, &FieldSet::default(), child(at, element))),
-        (Some((_, below)), Some((_, kept))) => Some(without(value, below, kept, child(at, element))),
+        (Some((_, below)), Some((_, owned))) => Some(without(value, below, owned, child(at, element))),
     };
     match parts(value, at) {
         Parts::Leaf => value.clone(),
         Parts::Map(fields) => {
-            let kept = fields.iter().filter_map(|(name, value)| {
+            let stay = fields.iter().filter_map(|(name, value)| {
                 Some((name.clone(), stays(&Element::Field(name.clone()), value)?))
             });
-            let kept: Map<_, _> = kept.collect();
-            if kept.len() < fields.len() && kept.is_empty() { Value::Null } else { kept.into() }
+            let rest: Map<_, _> = stay.collect();
+            if rest.len() < fields.len() && rest.is_empty() { Value::Null } else { rest.into() }
         }
         Parts::List(items) => {
             let count = items.len();
-            let kept = items.into_iter().filter_map(|(element, value)| stays(&element, value));
-            let kept: Vec<_> = kept.collect();
-            if kept.len() < count && kept.is_empty() { Value::Null } else { kept.into() }
+            let stay = items.into_iter().filter_map(|(element, value)| stays(&element, value));
+            let rest: Vec<_> = stay.collect();
+            if rest.len() < count && rest.is_empty() { Value::Null } else { rest.into() }
         }
     }
 }

@@ -164,10 +164,10 @@ impl<'a> Evaluation<'a, '_> {
         self.steps.take(1)?;
         match filter {
             Filter::Or(filters) => {
-                filters.iter().try_fold(false, |held, filter| Ok(held || self.holds(filter, item)?))
+                filters.iter().try_fold(false, |result, filter| Ok(result || self.holds(filter, item)?))
             }
             Filter::And(filters) => {
-                filters.iter().try_fold(true, |held, filter| Ok(held && self.holds(filter, item)?))
+                filters.iter().try_fold(true, |result, filter| Ok(result && self.holds(filter, item)?))
             }
             Filter::Atom(FilterAtom::Filter { expr, not }) => Ok(self.holds(expr, item)? != *not),
             Filter::Atom(FilterAtom::Test { expr, not }) => {

@@ -313,8 +313,9 @@ fn fresh(value: Value) -> Option<Value> {
             let is_directive = |field: &str| {
                 field == RETAIN_KEYS || field.starts_with(DELETE_FROM) || field.starts_with(SET_ORDER)
             };
-            let kept = fields.into_iter().filter(|(field, value)| !value.is_null() && !is_directive(field));
-            Some(Value::Object(kept.filter_map(|(field, value)| Some((field, fresh(value)?))).collect()))
+            let present =
+                fields.into_iter().filter(|(field, value)| !value.is_null() && !is_directive(field));
+            Some(Value::Object(present.filter_map(|(field, value)| Some((field, fresh(value)?))).collect()))
         }
         Value::Array(items) => Some(Value::Array(items.into_iter().filter_map(fresh).collect())),
         value @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => Some(value),

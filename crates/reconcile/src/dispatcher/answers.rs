@@ -28,7 +28,7 @@ const NOT_SERVED: SignedDuration = SignedDuration::from_secs(30);
 impl Dispatcher {
     /// Replaces the lookups of a key.
     pub(super) fn look_up(&mut self, requester: (usize, Key), lookups: BTreeSet<Lookup>, now: Timestamp) {
-        if self.lookups.of(&requester).map_or(lookups.is_empty(), |held| *held == lookups) {
+        if self.lookups.of(&requester).map_or(lookups.is_empty(), |current| *current == lookups) {
             return;
         }
         let LookupChanges { started, ended, absent, dropped } = self.lookups.request(requester, lookups, now);
@@ -96,16 +96,16 @@ impl Dispatcher {
 
     /// Stores an answer, and wakes the keys that request it if the answer changed.
     fn take_answer(&mut self, lookup: &Lookup, answer: LookupResult, wake: Wake) {
-        let held = self.caches.answer(lookup);
-        let is_older = match (held, &answer) {
+        let cached = self.caches.answer(lookup);
+        let is_older = match (cached, &answer) {
             // The watch reports the deletion.
             (Some(Ok(LookupAnswer::Object(Some(_)))), Ok(LookupAnswer::Object(None))) => {
                 !self.lookups.is_stale(lookup)
             }
-            (Some(Ok(LookupAnswer::Object(Some(held)))), Ok(LookupAnswer::Object(Some(new)))) => {
-                held.version() >= new.version()
+            (Some(Ok(LookupAnswer::Object(Some(cached)))), Ok(LookupAnswer::Object(Some(new)))) => {
+                cached.version() >= new.version()
             }
-            (Some(held), new) => held == new,
+            (Some(cached), new) => cached == new,
             (None, _) => false,
         };
         if !is_older {
@@ -259,7 +259,7 @@ impl Dispatcher {
                     self.lookups.schedule(&lookup, now);
                 }
             }
-            Feed::Watch(WatcherEvent::Restored) | Feed::Own(_) | Feed::Kept(_) => {}
+            Feed::Watch(WatcherEvent::Restored) | Feed::Own(_) | Feed::Persisted(_) => {}
         }
     }
 
@@ -280,7 +280,7 @@ impl Dispatcher {
         state.touched = state.touched.max(version);
         let is_known = matches!(
             self.caches.answer(lookup),
-            Some(Ok(LookupAnswer::Object(Some(held)))) if held.version() >= version
+            Some(Ok(LookupAnswer::Object(Some(cached)))) if cached.version() >= version
         );
         if !is_known {
             self.lookups.schedule(lookup, at);
@@ -293,7 +293,7 @@ impl Dispatcher {
         state.touched = state.touched.max(version);
         state.gone = state.gone.max(version);
         let is_known = match self.caches.answer(lookup) {
-            Some(Ok(LookupAnswer::Object(Some(held)))) => held.version() > version,
+            Some(Ok(LookupAnswer::Object(Some(cached)))) => cached.version() > version,
             Some(Ok(LookupAnswer::Object(None))) => true,
             Some(_) | None => false,
         };

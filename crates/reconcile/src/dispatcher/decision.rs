@@ -133,8 +133,8 @@ pub(super) fn plan(context: DecisionContext<'_>, reconcile_id: u64, key: Key) ->
         };
         let steps = plan.iter().flat_map(|plan| &plan.steps);
         let written = match steps.clone().next() {
-            Some(_) => Written::Plan(WrittenContent::of(steps.flatten())),
-            None => Written::Status(WrittenContent::of(&status.as_ref().map(StatusWrite::action))),
+            Some(_) => Written::Plan(WrittenContent::from_actions(steps.flatten())),
+            None => Written::Status(WrittenContent::from_actions(&status.as_ref().map(StatusWrite::action))),
         };
         let (lent, requested) = snapshot.into_parts();
         let result = DecisionResult::Planned(Box::new(Planned { plan, requested, status }));

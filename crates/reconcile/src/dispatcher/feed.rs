@@ -69,12 +69,12 @@ impl Dispatcher {
         self.feed(kind, Feed::Own(object), now);
     }
 
-    /// Stores objects of the hub that an earlier process kept, unless objects of their kind have been read. Only
-    /// controllers with [`Controller::USES_KEPT`](crate::Controller::USES_KEPT) use them.
-    pub fn kept<K: Kind>(&mut self, objects: Vec<K>, now: Timestamp) {
+    /// Stores objects of the hub that an earlier process stored, unless objects of their kind have been read. Only
+    /// controllers with [`Controller::USES_PERSISTED`](crate::Controller::USES_PERSISTED) use them.
+    pub fn load_persisted<K: Kind>(&mut self, objects: Vec<K>, now: Timestamp) {
         if self.caches.kind_mut::<K>(Site::Hub).is_new() {
             let objects = objects.into_iter().map(|object| Decoded::Object(Arc::new(object))).collect();
-            typed::<K>(self, Site::Hub, Feed::Kept(objects), now);
+            typed::<K>(self, Site::Hub, Feed::Persisted(objects), now);
         }
     }
 
@@ -150,14 +150,14 @@ impl Dispatcher {
         }
         let wake = match feed {
             Feed::Own(_) => Wake::changed(self.coalesced(now)),
-            Feed::Watch(_) | Feed::Kept(_) => self.wake_of_others(now),
+            Feed::Watch(_) | Feed::Persisted(_) => self.wake_of_others(now),
         };
         let is_list = matches!(feed, Feed::Watch(WatcherEvent::Listed { .. }));
         let is_refused = match &feed {
             Feed::Watch(WatcherEvent::Refused(reason)) => {
                 self.caches.refuse_observed(&kind.gvk, reason.clone())
             }
-            Feed::Watch(_) | Feed::Own(_) | Feed::Kept(_) => false,
+            Feed::Watch(_) | Feed::Own(_) | Feed::Persisted(_) => false,
         };
         if is_list || is_refused {
             // A key that waits for the kind can now be planned, even if the kind has no objects, or can read the
@@ -188,7 +188,7 @@ pub(super) fn typed<K: Kind>(dispatcher: &mut Dispatcher, site: Site, feed: Feed
     match feed {
         Feed::Watch(WatcherEvent::Listed { .. }) => dispatcher.listed::<K>(site),
         Feed::Watch(WatcherEvent::Stale | WatcherEvent::Restored) => dispatcher.expired::<K>(site),
-        Feed::Kept(_) => dispatcher.has_kept::<K>(site),
+        Feed::Persisted(_) => dispatcher.has_persisted::<K>(site),
         Feed::Watch(WatcherEvent::Applied(_) | WatcherEvent::Deleted { .. } | WatcherEvent::Refused(_))
         | Feed::Own(_) => {}
     }

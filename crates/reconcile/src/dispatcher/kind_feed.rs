@@ -11,8 +11,8 @@ pub(super) enum Feed {
     Watch(WatcherEvent),
     /// The result of our own write.
     Own(Decoded),
-    /// The objects that an earlier process kept.
-    Kept(Vec<Decoded>),
+    /// The objects that an earlier process stored.
+    Persisted(Vec<Decoded>),
 }
 
 /// The changes that a report causes, and their urgency.
@@ -86,13 +86,13 @@ pub(super) fn take<K: Stored>(cached: &mut Cached<K>, feed: Feed) -> Enqueued<K>
             let object = object.downcast::<K>().ok();
             object.and_then(|object| cached.write(object)).into_iter().collect()
         }
-        Feed::Kept(objects) => {
+        Feed::Persisted(objects) => {
             priority = Priority::Initial;
             let readable = objects.into_iter().filter_map(|object| match object {
                 Decoded::Object(object) => object.downcast::<K>().ok(),
                 Decoded::Unreadable(_) => None,
             });
-            cached.keep(readable.collect())
+            cached.load_persisted(readable.collect())
         }
         // The watch delivers the object too, and reports why it does not fit.
         Feed::Own(Decoded::Unreadable(_)) => Vec::new(),

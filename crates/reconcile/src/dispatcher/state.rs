@@ -196,9 +196,11 @@ impl Dispatcher {
     }
 
     /// Marks a typed kind as kept by an earlier process, so that controllers that accept kept objects may decide.
-    pub(super) fn has_kept<K: object::Kind>(&mut self, site: Site) {
+    pub(super) fn has_persisted<K: object::Kind>(&mut self, site: Site) {
         let id = (site, Gvk::of::<K>());
-        for registered in self.controllers.iter_mut().filter(|registered| registered.controller.uses_kept) {
+        for registered in
+            self.controllers.iter_mut().filter(|registered| registered.controller.uses_persisted)
+        {
             registered.missing.remove(&id);
         }
     }

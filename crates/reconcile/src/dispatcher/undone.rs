@@ -54,7 +54,7 @@ struct LastWrite {
 
 impl WrittenContent {
     /// Hashes writes. They may be many and large, so decisions call this on their threads.
-    pub(super) fn of<'a>(actions: impl IntoIterator<Item = &'a Action>) -> Self {
+    pub(super) fn from_actions<'a>(actions: impl IntoIterator<Item = &'a Action>) -> Self {
         let mut all = Self::default();
         for action in actions {
             // The object is not copied.

@@ -36,8 +36,8 @@ fn a_write_is_visible_before_its_watch_event_and_not_undone_by_older_ones() {
     assert!(caches.apply(Site::Hub, Delta::Seen(config_map("a", "3"))).is_none());
     caches.replace(Site::Hub, vec![config_map("a", "4")], "4");
     assert!(caches.apply(Site::Hub, Delta::Seen(config_map("a", "5"))).is_none());
-    let held = caches.get::<ConfigMap>(&Key::namespaced("ns", "a")).unwrap().unwrap();
-    assert_eq!(held.metadata.resource_version.as_deref(), Some("5"));
+    let cached = caches.get::<ConfigMap>(&Key::namespaced("ns", "a")).unwrap().unwrap();
+    assert_eq!(cached.metadata.resource_version.as_deref(), Some("5"));
 }
 
 #[test]
@@ -187,8 +187,8 @@ fn a_list_of_a_restored_server_replaces_all_cached_objects() {
     assert_eq!(names(&caches, Query::ALL), ["changed", "same"]);
     assert_eq!(changes.len(), 4);
     for (name, data) in [("changed", "old"), ("same", "b")] {
-        let held = caches.get::<ConfigMap>(&Key::namespaced("ns", name)).unwrap().unwrap();
-        assert_eq!(held.data.as_ref().unwrap()["key"], data);
+        let cached = caches.get::<ConfigMap>(&Key::namespaced("ns", name)).unwrap().unwrap();
+        assert_eq!(cached.data.as_ref().unwrap()["key"], data);
     }
     // The server continues from this version.
     assert!(caches.apply(Site::Hub, Delta::Written(config_map("own", "51"))).is_some());
@@ -202,8 +202,8 @@ fn a_list_holds_for_all_that_is_not_newer_than_it() {
     caches.replace(Site::Hub, vec![config_map("a", "90")], "100");
     let changes = caches.replace(Site::Hub, vec![config_map("a", "30")], "120");
     assert_eq!(changes.len(), 1);
-    let held = caches.get::<ConfigMap>(&Key::namespaced("ns", "a")).unwrap().unwrap();
-    assert_eq!(held.metadata.resource_version.as_deref(), Some("30"));
+    let cached = caches.get::<ConfigMap>(&Key::namespaced("ns", "a")).unwrap().unwrap();
+    assert_eq!(cached.metadata.resource_version.as_deref(), Some("30"));
 }
 
 /// An aggregated API server may send versions that are not numbers.
@@ -213,9 +213,9 @@ fn versions_that_are_no_numbers_come_in_the_order_of_the_watch() {
     caches.replace(Site::Hub, vec![config_map("a", "v-one")], "v-one");
     assert!(caches.apply(Site::Hub, Delta::Seen(config_map("a", "v-two"))).is_some());
     assert!(caches.apply(Site::Hub, Delta::Written(config_map("a", "v-zero"))).is_none());
-    let held = caches.get::<ConfigMap>(&Key::namespaced("ns", "a")).unwrap().unwrap();
-    assert_eq!(held.metadata.resource_version.as_deref(), Some("v-two"));
+    let cached = caches.get::<ConfigMap>(&Key::namespaced("ns", "a")).unwrap().unwrap();
+    assert_eq!(cached.metadata.resource_version.as_deref(), Some("v-two"));
     caches.replace(Site::Hub, vec![config_map("a", "v-three")], "v-three");
-    let held = caches.get::<ConfigMap>(&Key::namespaced("ns", "a")).unwrap().unwrap();
-    assert_eq!(held.metadata.resource_version.as_deref(), Some("v-three"));
+    let cached = caches.get::<ConfigMap>(&Key::namespaced("ns", "a")).unwrap().unwrap();
+    assert_eq!(cached.metadata.resource_version.as_deref(), Some("v-three"));
 }

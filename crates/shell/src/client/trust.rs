@@ -63,7 +63,7 @@ impl ServerCertVerifier for Bundle {
     ) -> Result<ServerCertVerified, rustls::Error> {
         let signed =
             self.signed.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
-        if signed.is_ok() || !self.certificates.iter().any(|held| held == end_entity) {
+        if signed.is_ok() || !self.certificates.iter().any(|trusted| trusted == end_entity) {
             return signed;
         }
         verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;

@@ -15,14 +15,14 @@ fn an_event_of_a_known_version_changes_nothing_and_the_watch_goes_on_from_it() {
     let is_known: IsKnownFn = Box::new(move |key, version| {
         dispatcher.lock().unwrap().is_known(&watched, key, version, Timestamp::UNIX_EPOCH)
     });
-    let told = |event: &str, version: &str| {
+    let delivered = |event: &str, version: &str| {
         let line = json!({ "type": event, "object": object(version) }).to_string();
-        let (event, at) = take(&kind, &mut Kept::new(&MEMORY), &is_known, line.as_bytes()).unwrap();
+        let (event, at) = take(&kind, &mut Admitted::new(&MEMORY), &is_known, line.as_bytes()).unwrap();
         assert_eq!(at, version);
         event
     };
-    assert!(told("MODIFIED", "8").is_none());
-    assert!(matches!(told("MODIFIED", "9"), Some(WatcherEvent::Applied(_))));
-    assert!(matches!(told("DELETED", "8"), Some(WatcherEvent::Deleted { .. })));
-    assert!(told("BOOKMARK", "12").is_none());
+    assert!(delivered("MODIFIED", "8").is_none());
+    assert!(matches!(delivered("MODIFIED", "9"), Some(WatcherEvent::Applied(_))));
+    assert!(matches!(delivered("DELETED", "8"), Some(WatcherEvent::Deleted { .. })));
+    assert!(delivered("BOOKMARK", "12").is_none());
 }

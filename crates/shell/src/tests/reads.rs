@@ -43,7 +43,7 @@ impl Served {
                 let items: Vec<Value> = names[from..end].iter().map(|name| map(name)).collect();
                 (200, json!({"metadata": metadata, "items": items}))
             }
-            Some(name) if names.iter().any(|held| *held == name[1..]) => (200, map(&name[1..])),
+            Some(name) if names.iter().any(|listed| *listed == name[1..]) => (200, map(&name[1..])),
             _ => refused(404),
         }
     }

@@ -385,23 +385,23 @@ fn any_bytes_are_an_answer_to_a_watch_or_refused() {
     let run = |bytes: &[u8]| {
         let (mut dispatcher, kind) = watching();
         let unknown: IsKnownFn = Box::new(|_, _| false);
-        let mut told = 0;
+        let mut delivered = 0;
         for line in bytes.split(|byte| *byte == b'\n') {
             if let Ok((objects, metadata)) =
-                read_page(&kind, &mut Kept::new(&MEMORY), &String::from_utf8_lossy(line))
+                read_page(&kind, &mut Admitted::new(&MEMORY), &String::from_utf8_lossy(line))
             {
                 let resource_version = metadata.resource_version.unwrap_or_default();
-                told = objects.len();
+                delivered = objects.len();
                 let listed = WatcherEvent::Listed { objects, resource_version };
                 dispatcher.watched(&kind, listed, Timestamp::UNIX_EPOCH);
             }
             let event =
-                take(&kind, &mut Kept::new(&MEMORY), &unknown, line).ok().and_then(|(event, _)| event);
-            told += usize::from(event.is_some());
+                take(&kind, &mut Admitted::new(&MEMORY), &unknown, line).ok().and_then(|(event, _)| event);
+            delivered += usize::from(event.is_some());
             event.into_iter().for_each(|event| dispatcher.watched(&kind, event, Timestamp::UNIX_EPOCH));
         }
         let unreadable: usize = dispatcher.cached().iter().map(|(_, count)| count.unreadable).sum();
-        assert!(unreadable <= told, "{unreadable} of {told} objects cannot be read");
+        assert!(unreadable <= delivered, "{unreadable} of {delivered} objects cannot be read");
     };
     let words =
         ["\"resourceVersion\":", "\"type\":", "\"object\":", "null", "\n", "18446744073709551616", "{", "["];
@@ -412,12 +412,12 @@ fn any_bytes_are_an_answer_to_a_watch_or_refused() {
 #[test]
 fn an_object_over_the_budget_is_named_and_others_are_read() {
     let (_, kind) = watching();
-    let memory = Memory::of(0);
+    let memory = Memory::new(0);
     let map = |namespace: &str, name: String, bytes: usize| json!({"metadata": {"namespace": namespace, "name": name}, "data": {"a": "x".repeat(bytes)}});
     let mut items: Vec<_> = (0..10).map(|index| map("loud", format!("m{index}"), 1 << 20)).collect();
     items.extend([map("loud", "small".into(), 10), map("calm", "m".into(), 1 << 20)]);
     let page = json!({"metadata": {"resourceVersion": "7"}, "items": items}).to_string();
-    let (objects, _) = read_page(&kind, &mut Kept::new(&memory), &page).unwrap();
+    let (objects, _) = read_page(&kind, &mut Admitted::new(&memory), &page).unwrap();
     let refused = objects.into_iter().filter_map(|decoded| match decoded {
         Decoded::Unreadable(refused) => Some(refused),
         Decoded::Object(_) => None,

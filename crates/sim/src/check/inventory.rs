@@ -64,12 +64,11 @@ impl Checker {
             return Ok(());
         };
         let after = write.after.as_ref().and_then(|object| object.to_typed::<ConfigRepo>().ok());
-        let kept = self.entries(after.as_ref().unwrap_or(&ConfigRepo::default()));
         // A deleted repository's inventories are deleted with it.
-        let kept = if after.is_some() { kept } else { Inventory::new() };
+        let entries = after.as_ref().map_or_else(Inventory::new, |repo| self.entries(repo));
         let before_that = self.entries(&before);
         let is_deleted = after.is_none() || before.metadata.deletion_timestamp.is_some();
-        self.forgets(&before, is_deleted, before_that.keys().filter(|id| !kept.contains_key(id)))
+        self.forgets(&before, is_deleted, before_that.keys().filter(|id| !entries.contains_key(id)))
     }
 
     fn part(&self, write: &Write) -> CheckResult {
@@ -78,10 +77,10 @@ impl Checker {
         };
         let key = sync::owner(&before).map(|owner| Key::namespaced(&write.id.key.namespace, &owner.name));
         let Some(repo) = key.and_then(|key| self.hub.typed::<ConfigRepo>(&key)) else { return Ok(()) };
-        let kept = self.entries(&repo);
+        let entries = self.entries(&repo);
         let listed = sync::recorded(&repo, [&before]);
         let is_deleted = repo.metadata.deletion_timestamp.is_some();
-        self.forgets(&repo, is_deleted, listed.keys().filter(|id| !kept.contains_key(id)))
+        self.forgets(&repo, is_deleted, listed.keys().filter(|id| !entries.contains_key(id)))
     }
 
     fn forgets<'a>(
@@ -124,8 +123,8 @@ impl Checker {
         let listed = |applied: &AppliedManifestWork| {
             applied.status.clone().map(|status| status.applied_resources).unwrap_or_default()
         };
-        let kept: Vec<_> = after.iter().flat_map(listed).map(|entry| identity(&entry)).collect();
-        for entry in listed(&before).iter().filter(|entry| !kept.contains(&identity(entry))) {
+        let remaining: Vec<_> = after.iter().flat_map(listed).map(|entry| identity(&entry)).collect();
+        for entry in listed(&before).iter().filter(|entry| !remaining.contains(&identity(entry))) {
             let resource = GroupResource::new(entry.group.clone(), entry.resource.clone());
             let key = Key::namespaced(&entry.namespace, &entry.name);
             let Some(object) = self.mirror(write).of_resource(&resource, &key) else { continue };

@@ -123,7 +123,7 @@ fn is_held(mirror: &Mirror, id: &ObjectId) -> bool {
     let mut policies = policies.filter_map(|(_, object)| object.to_typed::<RolloutPolicy>().ok());
     let holds = |policy: RolloutPolicy| {
         let removals = policy.status.map(|status| status.removals).unwrap_or_default();
-        removals.iter().any(|held| held.add_on == id.key.name && held.held > 0)
+        removals.iter().any(|removal| removal.add_on == id.key.name && removal.held > 0)
     };
     id.kind == "ClusterManagementAddOn" && policies.any(holds)
 }

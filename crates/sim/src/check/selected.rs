@@ -104,7 +104,7 @@ fn fits(placement: &Placement, name: &str, view: &impl View) -> bool {
     let mut cluster = read.map(|read| ManagedCluster::clone(&read)).unwrap_or_default();
     let exists = !cluster.name().is_empty() || labels.is_some();
     cluster.metadata.labels = labels.unwrap_or(cluster.metadata.labels);
-    let attributes = ClusterAttributes::of(&cluster);
+    let attributes = ClusterAttributes::from_cluster(&cluster);
     let matches = spec.predicates.iter().any(|predicate| {
         let Some(selector) = &predicate.required_cluster_selector else { return true };
         let by_labels = selector.label_selector.as_ref().map(Selector::parse).transpose();
@@ -118,7 +118,7 @@ fn fits(placement: &Placement, name: &str, view: &impl View) -> bool {
         let asked = |set: &&str| spec.cluster_sets.is_empty() || spec.cluster_sets.iter().any(|it| it == set);
         let set = binding.cluster_set().filter(asked).map(Key::cluster);
         let set = set.and_then(|set| view.get::<ManagedClusterSet>(&set).ok().flatten());
-        set.is_some_and(|set| SetMembers::of(&set).contains(&attributes))
+        set.is_some_and(|set| SetMembers::from_set(&set).contains(&attributes))
     };
     let bindings = view.list::<ManagedClusterSetBinding>(Query::namespace(placement.namespace()));
     exists

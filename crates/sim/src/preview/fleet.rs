@@ -58,12 +58,12 @@ pub enum PreviewWorkload {
 
 impl PreviewWorkload {
     /// Returns the add-on or set that an object is or belongs to.
-    pub(super) fn of(object: &Object) -> Option<Self> {
-        Self::of_id(&ObjectId::of(&object.reference())).or_else(|| Self::on_cluster(object))
+    pub(super) fn from_object(object: &Object) -> Option<Self> {
+        Self::from_id(&ObjectId::of(&object.reference())).or_else(|| Self::on_cluster(object))
     }
 
     /// Returns the add-on or set that an object is.
-    pub(super) fn of_id(ObjectId { group, kind, key }: &ObjectId) -> Option<Self> {
+    pub(super) fn from_id(ObjectId { group, kind, key }: &ObjectId) -> Option<Self> {
         match (group.as_str(), kind.as_str()) {
             (ADDON_GROUP, "ClusterManagementAddOn") => Some(Self::AddOn(key.name.clone())),
             (WORK_GROUP, "ManifestWorkReplicaSet") => Some(Self::ReplicaSet(key.to_string())),
@@ -84,7 +84,7 @@ impl PreviewWorkload {
         let Gvk { group, kind, version: _ } = object.gvk();
         match (group.as_str(), kind.as_str()) {
             (ADDON_GROUP, ADD_ON) => Some(add_on(object.name())),
-            (WORK_GROUP, "ManifestWork") => Self::of_work(object).or_else(of_label).or_else(of_owner),
+            (WORK_GROUP, "ManifestWork") => Self::from_work(object).or_else(of_label).or_else(of_owner),
             (CLUSTER_GROUP, "AddOnPlacementScore") => None,
             _ => of_owner(),
         }
@@ -99,7 +99,7 @@ impl PreviewWorkload {
     }
 
     /// Returns the set to which a work's label assigns it. A namespace contains no dot, so the first dot ends it.
-    pub(super) fn of_work(work: &Object) -> Option<Self> {
+    pub(super) fn from_work(work: &Object) -> Option<Self> {
         let (namespace, name) = work.label(WORK_REPLICA_SET_LABEL)?.split_once('.')?;
         Some(Self::ReplicaSet(format!("{namespace}/{name}")))
     }
@@ -113,7 +113,7 @@ pub(super) fn workloads(hub: &Store) -> BTreeMap<PreviewWorkload, BTreeSet<Strin
         workloads.entry(workload).or_default().insert(add_on.namespace().to_owned());
     }
     for work in objects::<ManifestWork>(hub).iter().filter(|work| !work.is_terminating()) {
-        if let Some(set) = PreviewWorkload::of_work(work) {
+        if let Some(set) = PreviewWorkload::from_work(work) {
             workloads.entry(set).or_default().insert(work.namespace().to_owned());
         }
     }

@@ -101,7 +101,7 @@ pub fn with_commits(
     now: Timestamp,
 ) -> Result<Vec<Arc<Object>>, PreviewError> {
     let mut hub = snapshot.load(&PreviewScope::All, now);
-    let mut runner = Runner::of_commits();
+    let mut runner = Runner::for_commits();
     for (key, commit) in commits {
         let repo = get::<ConfigRepo>(&hub, key).ok_or_else(|| PreviewError::NoRepo(key.clone()))?;
         let at_once = json!({
@@ -114,7 +114,7 @@ pub fn with_commits(
         runner.fetch(&repo, commit, now);
     }
     runner.settle(&mut hub, now)?;
-    Ok(HubSnapshot::of(&hub).objects)
+    Ok(HubSnapshot::new(&hub).objects)
 }
 
 /// Returns the ConfigRepos whose objects at these commits equal the objects that they had applied, judging by the
@@ -150,8 +150,8 @@ fn own(scratch: &mut Store, object: &mut Object, now: Timestamp) {
     let reference = object.reference();
     let mut applied = object.clone();
     applied.0.remove("status");
-    let kept = ["name", "namespace", "labels", "annotations"];
-    applied.metadata_mut().retain(|field, _| kept.contains(&field.as_str()));
+    let identity = ["name", "namespace", "labels", "annotations"];
+    applied.metadata_mut().retain(|field, _| identity.contains(&field.as_str()));
     let namespace = Key::cluster(reference.key.namespace.as_str());
     let place = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace.name}});
     let place = (ResourcePath::of::<Namespace>(&namespace), place);

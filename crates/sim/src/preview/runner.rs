@@ -81,15 +81,15 @@ impl Runner {
             PreviewScope::All => |controller| !EXCLUDED.contains(&controller),
             PreviewScope::Only(_) => |controller| !EXCLUDED.contains(&controller) && controller != LABELS,
         };
-        Self::of(is_run, scope.clone())
+        Self::with_controllers(is_run, scope.clone())
     }
 
     /// Returns a runner with only the controller that applies commits.
-    pub(super) fn of_commits() -> Self {
-        Self::of(|controller| controller == APPLIES, PreviewScope::All)
+    pub(super) fn for_commits() -> Self {
+        Self::with_controllers(|controller| controller == APPLIES, PreviewScope::All)
     }
 
-    fn of(is_run: fn(&str) -> bool, scope: PreviewScope) -> Self {
+    fn with_controllers(is_run: fn(&str) -> bool, scope: PreviewScope) -> Self {
         let mut dispatcher = Dispatcher::new(LIMITS, false);
         controllers::hub(&mut Registrar { dispatcher: &mut dispatcher, is_run });
         Self {

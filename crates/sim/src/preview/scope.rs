@@ -80,7 +80,7 @@ impl PreviewScope {
     /// sees all of them.
     pub(super) fn shows(&self, object: &Object, representation: Representation) -> bool {
         representation == Representation::Whole
-            || PreviewWorkload::of(object).is_none_or(|workload| self.has(&workload))
+            || PreviewWorkload::from_object(object).is_none_or(|workload| self.has(&workload))
     }
 }
 
@@ -142,12 +142,12 @@ impl Played<'_> {
     fn held(&self) -> impl Iterator<Item = PreviewWorkload> {
         let held = all::<ConfigRepo>(self.after).filter_map(|repo| repo.status?.held_deletions);
         let objects = held.flat_map(|held| held.objects);
-        objects.filter_map(|entry| PreviewWorkload::of_id(&ObjectId::from_entry(&entry).0))
+        objects.filter_map(|entry| PreviewWorkload::from_id(&ObjectId::from_entry(&entry).0))
     }
 
     fn effect(&self, id: &ObjectId, sides: &Sides) -> Effect {
         let mut both = sides.0.iter().chain(&sides.1);
-        if let Some(workload) = both.find_map(|object| PreviewWorkload::of(object)) {
+        if let Some(workload) = both.find_map(|object| PreviewWorkload::from_object(object)) {
             return Effect::Of(workload);
         }
         match (id.group.as_str(), id.kind.as_str()) {
@@ -201,7 +201,7 @@ impl Played<'_> {
         let on_clusters = self.snapshot.objects.iter().filter(|object| object.kind() == kind);
         let names_it = |configs: &Value| has_text(configs, &is_it);
         let on_clusters = on_clusters.filter(|add_on| add_on.at(&["spec", "configs"]).is_some_and(names_it));
-        let read = add_ons.chain(on_clusters).filter_map(|object| PreviewWorkload::of(object));
+        let read = add_ons.chain(on_clusters).filter_map(|object| PreviewWorkload::from_object(object));
         read.chain(self.snapshot.left_out.naming(name).cloned()).collect()
     }
 

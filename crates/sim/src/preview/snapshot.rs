@@ -32,7 +32,7 @@ pub struct HubSnapshot {
 
 impl HubSnapshot {
     /// Takes a snapshot of every object in a store.
-    pub fn of(hub: &Store) -> Self {
+    pub fn new(hub: &Store) -> Self {
         let objects = hub.snapshot().filter_map(|entry| entry.object).collect();
         let kinds = hub.resources().flat_map(|resource| {
             resource.versions.iter().map(|version| Gvk {

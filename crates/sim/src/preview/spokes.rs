@@ -154,9 +154,9 @@ fn answers(hub: &Store, cluster: &str) -> bool {
 fn report_work(hub: &mut Store, key: &Key, now: Timestamp, assumed: &mut BTreeSet<Gvk>) {
     let Some(work) = get::<ManifestWork>(hub, key) else { return };
     if work.is_terminating() {
-        let kept = work.metadata.finalizers.iter().flatten().filter(|name| *name != WORK_FINALIZER);
-        let kept: Vec<&String> = kept.collect();
-        write::<ManifestWork>(hub, key, "", json!({"metadata": {"finalizers": kept}}), now);
+        let others = work.metadata.finalizers.iter().flatten().filter(|name| *name != WORK_FINALIZER);
+        let finalizers: Vec<&String> = others.collect();
+        write::<ManifestWork>(hub, key, "", json!({"metadata": {"finalizers": finalizers}}), now);
         return;
     }
     let assumed = RefCell::new(assumed);

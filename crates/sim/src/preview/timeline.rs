@@ -163,10 +163,10 @@ fn read(resource: &str, object: Option<&Object>) -> Option<(PreviewWorkload, OnC
     let object = object?;
     if resource == ADD_ONS {
         let add_on: ManagedClusterAddOn = object.to_typed().ok()?;
-        return Some((PreviewWorkload::AddOn(add_on.name().to_owned()), OnCluster::of(&add_on)));
+        return Some((PreviewWorkload::AddOn(add_on.name().to_owned()), OnCluster::from_add_on(&add_on)));
     }
-    let set = PreviewWorkload::of_work(object)?;
-    Some((set, OnCluster::of_work(&object.to_typed().ok()?)))
+    let set = PreviewWorkload::from_work(object)?;
+    Some((set, OnCluster::from_work(&object.to_typed().ok()?)))
 }
 
 impl OnCluster {
@@ -175,7 +175,7 @@ impl OnCluster {
         read(&id.0, object.as_deref()).map(|(_, state)| state).unwrap_or_default()
     }
 
-    fn of(add_on: &ManagedClusterAddOn) -> Self {
+    fn from_add_on(add_on: &ManagedClusterAddOn) -> Self {
         let references = add_on.status.as_ref().map(|status| status.config_references.as_slice());
         let references = references.unwrap_or_default();
         if references.is_empty() && add_on.holds(CONFIGURED) {
@@ -187,7 +187,7 @@ impl OnCluster {
         Self { has_arrived: assigned.is_some() && assigned == applied, assigned }
     }
 
-    fn of_work(work: &ManifestWork) -> Self {
+    fn from_work(work: &ManifestWork) -> Self {
         let assigned = WorkRecord::read(work).template.map(|hash| hash.0);
         let report = replica_set::report(work, SuccessNeeds::Applied);
         Self { has_arrived: report == Report::Succeeded, assigned }

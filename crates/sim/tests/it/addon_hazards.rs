@@ -282,8 +282,8 @@ fn a_placement_that_does_not_exist_stops_no_rollout_of_another_one() {
     let cma: ClusterManagementAddOn = world.get(&Key::cluster(ADDON)).unwrap();
     let of_absent = &cma.status.unwrap().install_progressions[1];
     assert_eq!(of_absent.name, "absent");
-    let told = find_condition(&of_absent.conditions, "Progressing").unwrap();
-    assert!(told.message.contains("does not exist"), "{told:?}");
+    let condition = find_condition(&of_absent.conditions, "Progressing").unwrap();
+    assert!(condition.message.contains("does not exist"), "{condition:?}");
     // Any cluster could belong to the missing placement, so nothing is removed.
     select_some(&mut world, 2);
     world.run_for(seconds(60)).unwrap();

@@ -79,11 +79,11 @@ fn an_addon_is_deleted_when_its_last_job_is_complete_and_no_sooner() {
     assert!(job_of(&world, "cluster1").is_some());
     assert_eq!(world.list::<ManifestWork>().len(), 2, "what the add-on runs stays until then");
     let status = addon(&world).unwrap().status.unwrap();
-    let held = find_condition(&status.conditions, "HookManifestCompleted").unwrap();
-    assert_eq!(held.reason, "HookManifestIsNotCompleted");
+    let condition = find_condition(&status.conditions, "HookManifestCompleted").unwrap();
+    assert_eq!(condition.reason, "HookManifestIsNotCompleted");
     assert!(
-        held.message.contains("jobs open-cluster-management-agent-addon/clean has not completed"),
-        "{held:?}"
+        condition.message.contains("jobs open-cluster-management-agent-addon/clean has not completed"),
+        "{condition:?}"
     );
     let overdue = |world: &mut World| {
         world.run_for(seconds(11 * 60)).unwrap();
@@ -93,8 +93,11 @@ fn an_addon_is_deleted_when_its_last_job_is_complete_and_no_sooner() {
             .map(|event| event.message)
             .collect::<Vec<_>>()
     };
-    let told = overdue(&mut world);
-    assert!(told.len() == 1 && told[0].ends_with("It is taking longer than 10 minutes."), "{told:?}");
+    let warnings = overdue(&mut world);
+    assert!(
+        warnings.len() == 1 && warnings[0].ends_with("It is taking longer than 10 minutes."),
+        "{warnings:?}"
+    );
     world.restart_operator();
     assert_eq!(
         overdue(&mut world),

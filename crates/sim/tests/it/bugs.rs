@@ -59,7 +59,7 @@ impl<W: Wrapper, C: Controller> Controller for Wrapped<W, C> {
     const EXPECTED: &'static [&'static str] = C::EXPECTED;
     const REPORTER: &'static str = C::REPORTER;
     const SPACING: SignedDuration = C::SPACING;
-    const USES_KEPT: bool = C::USES_KEPT;
+    const USES_PERSISTED: bool = C::USES_PERSISTED;
     const MAX_CONCURRENT_RECONCILES: usize = C::MAX_CONCURRENT_RECONCILES;
 
     fn concerns(change: &Change<C::Primary>) -> bool {

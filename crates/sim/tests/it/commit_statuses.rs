@@ -123,16 +123,16 @@ fn no_status_is_sent_without_a_provider_and_what_was_told_goes_with_it() {
     follow(&mut world, statuses());
     world.run_for(seconds(60)).unwrap();
     assert_eq!(sent(&world), ["1 success"], "{:?}", world.commit_statuses);
-    let told = |world: &World| {
+    let reported = |world: &World| {
         let status = world.get::<ConfigRepo>(&repo()).unwrap().status.unwrap();
         let conditions = status.conditions.into_iter();
         let condition = conditions.filter(|c| c.type_ == "CommitStatusReported").map(|c| c.reason).next();
         (status.commit_status.is_some(), condition)
     };
-    assert_eq!(told(&world), (true, Some("CommitStatusSet".into())));
+    assert_eq!(reported(&world), (true, Some("CommitStatusSet".into())));
     follow(&mut world, json!({}));
     world.run_for(seconds(60)).unwrap();
-    assert_eq!(told(&world), (false, None));
+    assert_eq!(reported(&world), (false, None));
 }
 
 #[test]

@@ -75,8 +75,8 @@ fn a_held_deletion_tells_the_same_approval_everywhere_although_an_addon_cannot_b
     policy(&mut world, json!({}));
     let key = Key::namespaced("cluster3", ADDON);
     let on_cluster: ManagedClusterAddOn = world.get(&key).unwrap();
-    let held = json!(on_cluster.status.unwrap().conditions);
-    add_condition::<ManagedClusterAddOn>(&mut world, &key, &held, TIMES[1]);
+    let conditions = json!(on_cluster.status.unwrap().conditions);
+    add_condition::<ManagedClusterAddOn>(&mut world, &key, &conditions, TIMES[1]);
     delete(&mut world);
     let message = progress(&world).1;
     assert!(message.contains(&approval(&world)), "{message}");

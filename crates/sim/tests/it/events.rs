@@ -21,7 +21,7 @@ use sim::{Servers, Setup, World, execute};
 const SEEDS: std::ops::Range<u64> = 0..6;
 
 /// Returns the type and reason of the events about objects of a kind since the last call.
-fn told(world: &mut World, kind: &str) -> Vec<String> {
+fn new_events(world: &mut World, kind: &str) -> Vec<String> {
     let events = world.take_events();
     let about = events.iter().filter(|event| event.regarding.gvk.kind == kind);
     about.map(|event| format!("{:?} {}", event.event_type, event.reason)).collect()
@@ -30,7 +30,7 @@ fn told(world: &mut World, kind: &str) -> Vec<String> {
 /// Runs until nothing changes, and returns the events about the add-on.
 fn rest(world: &mut World) -> Vec<String> {
     world.run_for(seconds(120)).unwrap();
-    told(world, "ClusterManagementAddOn")
+    new_events(world, "ClusterManagementAddOn")
 }
 
 fn policy(world: &mut World, spec: Value) {
@@ -68,7 +68,7 @@ fn tell_of_an_add_on(mut world: World) {
     let always = json!([{"name": "always", "schedule": "* * * * *", "duration": "2m"}]);
     policy(&mut world, json!({"paused": false, "freezeWindows": always}));
     let frozen = rest(&mut world);
-    assert!(!frozen.is_empty() && frozen.iter().all(|told| told == "Normal RolloutFrozen"), "{frozen:?}");
+    assert!(!frozen.is_empty() && frozen.iter().all(|event| event == "Normal RolloutFrozen"), "{frozen:?}");
     policy(&mut world, json!({"freezeWindows": []}));
     assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Normal RolloutCompleted"]);
 }
@@ -128,7 +128,7 @@ fn a_leaving_cluster_tells_that_it_is_cleaned_up_or_why_not() {
         work(&mut world, &[("a", "1")]);
         world.delete::<ManagedCluster>(&Key::cluster("cluster1")).unwrap();
         world.run_for(seconds(300)).unwrap();
-        assert_eq!(told(&mut world, "ManagedCluster"), [expected]);
+        assert_eq!(new_events(&mut world, "ManagedCluster"), [expected]);
         if let Some(cluster) = world.get::<ManagedCluster>(&Key::cluster("cluster1")) {
             let status = cluster.status.unwrap();
             let deleting = find_condition(&status.conditions, "Deleting").unwrap();
@@ -147,11 +147,11 @@ fn a_denied_cluster_says_that_nothing_is_left_before_it_goes() {
     let denied = json!({"metadata": {"name": "cluster1"}, "spec": {"hubAcceptsClient": false}});
     put(&mut world, merged(cluster, denied));
     world.run_for(seconds(60)).unwrap();
-    told(&mut world, "ManagedCluster");
+    new_events(&mut world, "ManagedCluster");
     world.keep_history();
     world.delete::<ManagedCluster>(&Key::cluster("cluster1")).unwrap();
     world.run_for(seconds(60)).unwrap();
-    assert_eq!(told(&mut world, "ManagedCluster"), ["Normal ResourceCleanupCompleted"]);
+    assert_eq!(new_events(&mut world, "ManagedCluster"), ["Normal ResourceCleanupCompleted"]);
     let history = world.take_history();
     let states = history.iter().filter(|write| write.id.kind == "ManagedCluster");
     let last = states.filter_map(|write| write.after.as_ref()).next_back().unwrap();
@@ -213,7 +213,7 @@ fn a_replica_set_tells_each_step_of_its_rollouts_once() {
 fn tell_of_a_replica_set(mut world: World) {
     let rest = |world: &mut World| {
         world.run_for(seconds(120)).unwrap();
-        told(world, "ManifestWorkReplicaSet")
+        new_events(world, "ManifestWorkReplicaSet")
     };
     select_all(&mut world);
     replica_sets::set(&mut world, "1", progressive());
@@ -232,5 +232,5 @@ fn tell_of_a_replica_set(mut world: World) {
     policy(&mut world, json!({"freezeWindows": always}));
     replica_sets::set(&mut world, "3", progressive());
     let frozen = rest(&mut world);
-    assert!(!frozen.is_empty() && frozen.iter().all(|told| told == "Normal RolloutFrozen"), "{frozen:?}");
+    assert!(!frozen.is_empty() && frozen.iter().all(|event| event == "Normal RolloutFrozen"), "{frozen:?}");
 }

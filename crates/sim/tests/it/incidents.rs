@@ -321,8 +321,12 @@ fn a_commit_without_most_of_its_objects_deletes_nothing_by_itself() {
         minutes(&mut world, 15);
         nothing_is_deleted(&mut world, "argo-cd#7412");
     }
-    let held = world.get::<ConfigRepo>(&repo()).unwrap().status.unwrap();
-    assert!(held.conditions.iter().any(|it| it.type_ == "Stalled" && it.is_true()), "{:?}", held.conditions);
+    let status = world.get::<ConfigRepo>(&repo()).unwrap().status.unwrap();
+    assert!(
+        status.conditions.iter().any(|it| it.type_ == "Stalled" && it.is_true()),
+        "{:?}",
+        status.conditions
+    );
 }
 
 /// `flux2#3316`: a Kustomization is renamed, and everything is deleted and recreated.

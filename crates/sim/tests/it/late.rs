@@ -101,7 +101,7 @@ fn was_awaited(write: &Write) -> bool {
 }
 
 /// Returns the set's condition message about the rollout.
-fn told(world: &World) -> String {
+fn reported(world: &World) -> String {
     get(world).condition("PlacementRolledOut").unwrap().message.clone()
 }
 
@@ -130,11 +130,15 @@ fn a_hub_that_is_away_for_longer_than_the_deadline_quarantines_nothing() {
 #[test]
 fn late_clusters_are_undone_when_they_had_their_time_also_across_a_restart_and_people_see_the_wait() {
     let mut world = hanging("1m");
-    assert!(world.run_until(seconds(90), |world| late_since(world).is_some()).unwrap(), "{}", told(&world));
+    assert!(
+        world.run_until(seconds(90), |world| late_since(world).is_some()).unwrap(),
+        "{}",
+        reported(&world)
+    );
     let since = late_since(&world).unwrap();
     let until = since + seconds(60);
     let wait = format!("late clusters may report until {until} before the revision is quarantined");
-    assert!(told(&world).contains(&wait) && record(&world).hold.contains(&wait), "{}", told(&world));
+    assert!(reported(&world).contains(&wait) && record(&world).hold.contains(&wait), "{}", reported(&world));
     world.keep_history();
     world.run_for(seconds(30)).unwrap();
     world.restart_operator();
@@ -142,7 +146,7 @@ fn late_clusters_are_undone_when_they_had_their_time_also_across_a_restart_and_p
     let written = world.take_history();
     assert!(written.iter().all(|write| write.id.kind == "Lease"), "nothing is written at rest: {written:?}");
     assert_eq!((late_since(&world), is_quarantined(&world)), (Some(since), false));
-    assert!(world.run_until(seconds(10), is_quarantined).unwrap(), "{}", told(&world));
+    assert!(world.run_until(seconds(10), is_quarantined).unwrap(), "{}", reported(&world));
     assert!(world.now >= until && world.now <= until + seconds(1), "{} {until}", world.now);
     assert_eq!(late_since(&world), None);
     world.run_for(seconds(60)).unwrap();
@@ -153,9 +157,13 @@ fn late_clusters_are_undone_when_they_had_their_time_also_across_a_restart_and_p
 fn a_record_of_a_clock_that_was_ahead_ends_in_its_time() {
     let mut world = hanging("1m");
     world.set_operator_clock(SignedDuration::from_hours(1));
-    assert!(world.run_until(seconds(30), |world| late_since(world).is_some()).unwrap(), "{}", told(&world));
+    assert!(
+        world.run_until(seconds(30), |world| late_since(world).is_some()).unwrap(),
+        "{}",
+        reported(&world)
+    );
     world.set_operator_clock(SignedDuration::ZERO);
-    assert!(world.run_until(seconds(150), is_quarantined).unwrap(), "{}", told(&world));
+    assert!(world.run_until(seconds(150), is_quarantined).unwrap(), "{}", reported(&world));
 }
 
 #[test]
@@ -169,7 +177,11 @@ fn a_clock_of_the_hub_that_jumps_quarantines_no_revision() {
 #[test]
 fn another_template_has_its_time_anew() {
     let mut world = hanging("1m");
-    assert!(world.run_until(seconds(90), |world| late_since(world).is_some()).unwrap(), "{}", told(&world));
+    assert!(
+        world.run_until(seconds(90), |world| late_since(world).is_some()).unwrap(),
+        "{}",
+        reported(&world)
+    );
     let first = late_since(&world).unwrap();
     world.run_for(seconds(50)).unwrap();
     let mut other = bad();
@@ -179,7 +191,7 @@ fn another_template_has_its_time_anew() {
         json!({"manifestWorkTemplate": other, "placementRefs": refs("fleet", strategy("1m"))}),
     );
     let is_late = |world: &World| late_since(world).is_some_and(|since| since > first);
-    assert!(world.run_until(seconds(90), is_late).unwrap(), "{}", told(&world));
+    assert!(world.run_until(seconds(90), is_late).unwrap(), "{}", reported(&world));
     assert!(late_since(&world) >= Some(first + seconds(110)) && !is_quarantined(&world));
 }
 
@@ -218,9 +230,9 @@ fn a_failure_that_a_cluster_reports_is_undone_at_once() {
         json!({"manifestWorkTemplate": fails, "placementRefs": refs("fleet", strategy("10m"))}),
     );
     world.keep_history();
-    assert!(world.run_until(seconds(60), is_quarantined).unwrap(), "{}", told(&world));
+    assert!(world.run_until(seconds(60), is_quarantined).unwrap(), "{}", reported(&world));
     let history = world.take_history();
-    assert!(!history.iter().any(was_awaited), "{}", told(&world));
+    assert!(!history.iter().any(was_awaited), "{}", reported(&world));
     world.run_for(seconds(60)).unwrap();
     assert_eq!(values(&world), ["1", "1"]);
 }

@@ -46,8 +46,8 @@ impl Fleet {
         let mut fleet = Self { world, add_on, commits: 0 };
         let first = fleet.tree(&[policy("p", json!({"removalBudget": "2%"}))], true);
         fleet.commit(&first, &[POLICIES, ADD_ONS]);
-        assert_eq!(fleet.told(POLICIES), "Applied");
-        assert_eq!(fleet.told(ADD_ONS), "Applied");
+        assert_eq!(fleet.ready_reason(POLICIES), "Applied");
+        assert_eq!(fleet.ready_reason(ADD_ONS), "Applied");
         fleet
     }
 
@@ -96,7 +96,7 @@ impl Fleet {
     }
 
     /// Returns the reason of a ConfigRepo's `Ready` condition.
-    fn told(&self, repo: &str) -> String {
+    fn ready_reason(&self, repo: &str) -> String {
         self.repo(repo).condition("Ready").unwrap().reason.clone()
     }
 
@@ -143,14 +143,20 @@ fn a_policy_of_one_repository_and_the_addon_of_another_in_one_commit_wait_for_an
             let second = fleet.tree(&[loose()], false);
             fleet.commit(&second, &order);
             fleet.nothing_is_lost(&format!("{url} {order:?}"));
-            assert_eq!(fleet.told(POLICIES), "PolicyHeld", "{url} {order:?}");
+            assert_eq!(fleet.ready_reason(POLICIES), "PolicyHeld", "{url} {order:?}");
             let message = fleet.repo(POLICIES).condition("Stalled").unwrap().message.clone();
             assert!(message.contains("of ConfigRepo config/add-ons"), "{message}");
-            assert_eq!((fleet.told(ADD_ONS).as_str(), fleet.budget()), ("DeletionsHeld", json!("2%")));
+            assert_eq!(
+                (fleet.ready_reason(ADD_ONS).as_str(), fleet.budget()),
+                ("DeletionsHeld", json!("2%"))
+            );
             if url == URL {
                 fleet.approve();
                 assert_eq!((fleet.have(), fleet.budget()), (0, json!("100%")), "it follows the approval");
-                assert_eq!((fleet.told(POLICIES), fleet.told(ADD_ONS)), ("Applied".into(), "Applied".into()));
+                assert_eq!(
+                    (fleet.ready_reason(POLICIES), fleet.ready_reason(ADD_ONS)),
+                    ("Applied".into(), "Applied".into())
+                );
             }
         }
     }
@@ -166,11 +172,15 @@ fn the_rest_of_a_commit_is_applied_while_a_policy_of_it_waits() {
         fleet.nothing_is_lost(&format!("{order:?}"));
         let late: Placement = fleet.world.get(&Key::namespaced("config", "late")).unwrap();
         assert_eq!(late.annotation("of"), Some("c-2"), "{order:?}");
-        let told = [fleet.told(POLICIES), fleet.told(ADD_ONS)];
-        assert_eq!(told, ["PolicyHeld", "DeletionsHeld"], "it depends on the other, and shows its approval");
+        let reasons = [fleet.ready_reason(POLICIES), fleet.ready_reason(ADD_ONS)];
+        assert_eq!(
+            reasons,
+            ["PolicyHeld", "DeletionsHeld"],
+            "it depends on the other, and shows its approval"
+        );
         fleet.approve();
         assert_eq!((fleet.have(), fleet.budget()), (0, json!("100%")), "{order:?}");
-        assert_eq!([fleet.told(POLICIES), fleet.told(ADD_ONS)], ["Applied", "Applied"]);
+        assert_eq!([fleet.ready_reason(POLICIES), fleet.ready_reason(ADD_ONS)], ["Applied", "Applied"]);
     }
 }
 
@@ -180,10 +190,10 @@ fn a_person_who_changes_the_policy_on_the_hub_ends_its_wait() {
     fleet.change(ADD_ONS, json!({"spec": {"suspend": true}}));
     let second = fleet.tree(&[loose()], false);
     fleet.commit(&second, &[POLICIES]);
-    assert_eq!(fleet.told(POLICIES), "PolicyHeld");
+    assert_eq!(fleet.ready_reason(POLICIES), "PolicyHeld");
     put(&mut fleet.world, serde_json::from_str(&loose()).unwrap());
     fleet.world.run_for(seconds(180)).unwrap();
-    assert_eq!(fleet.told(POLICIES), "Applied");
+    assert_eq!(fleet.ready_reason(POLICIES), "Applied");
     fleet.nothing_is_lost("the other is suspended");
 }
 
@@ -193,7 +203,11 @@ fn a_repository_that_is_suspended_or_cannot_be_rendered_lets_no_policy_of_the_co
     fleet.change(ADD_ONS, json!({"spec": {"suspend": true}}));
     let second = fleet.tree(&[loose()], false);
     fleet.commit(&second, &[POLICIES, ADD_ONS]);
-    assert_eq!((fleet.told(POLICIES).as_str(), fleet.budget()), ("PolicyHeld", json!("2%")), "suspended");
+    assert_eq!(
+        (fleet.ready_reason(POLICIES).as_str(), fleet.budget()),
+        ("PolicyHeld", json!("2%")),
+        "suspended"
+    );
     fleet.change(ADD_ONS, json!({"spec": {"suspend": false}}));
     fleet.nothing_is_lost("it goes on");
 
@@ -201,7 +215,11 @@ fn a_repository_that_is_suspended_or_cannot_be_rendered_lets_no_policy_of_the_co
     let mut broken = fleet.tree(&[loose()], false);
     broken.insert("add-ons/b.yaml", b"{".to_vec());
     fleet.commit(&broken, &[POLICIES, ADD_ONS]);
-    assert_eq!((fleet.told(POLICIES).as_str(), fleet.budget()), ("PolicyHeld", json!("2%")), "broken");
+    assert_eq!(
+        (fleet.ready_reason(POLICIES).as_str(), fleet.budget()),
+        ("PolicyHeld", json!("2%")),
+        "broken"
+    );
     let mended = fleet.tree(&[loose()], false);
     fleet.commit(&mended, &[POLICIES, ADD_ONS]);
     fleet.nothing_is_lost("it is mended");
@@ -217,10 +235,13 @@ fn a_repository_that_is_behind_lets_no_policy_pass_that_would_allow_what_it_hold
     let third = fleet.tree(&[loose()], true);
     fleet.commit(&third, &[POLICIES]);
     fleet.nothing_is_lost("the add-on is behind");
-    assert_eq!(fleet.told(POLICIES), "PolicyHeld");
+    assert_eq!(fleet.ready_reason(POLICIES), "PolicyHeld");
     let commit = fleet.commits;
     fleet.fetch(commit, &third, &[ADD_ONS]);
-    assert_eq!((fleet.told(POLICIES), fleet.told(ADD_ONS)), ("Applied".into(), "Applied".into()));
+    assert_eq!(
+        (fleet.ready_reason(POLICIES), fleet.ready_reason(ADD_ONS)),
+        ("Applied".into(), "Applied".into())
+    );
     assert_eq!((fleet.have(), fleet.budget()), (3, json!("100%")));
 }
 
@@ -234,7 +255,10 @@ fn a_strict_policy_that_a_commit_drops_stays_while_the_addon_of_another_reposito
     let third = fleet.tree(&[all], false);
     fleet.commit(&third, &[POLICIES, ADD_ONS]);
     fleet.nothing_is_lost("the policy for all allows it");
-    assert_eq!((fleet.told(POLICIES), fleet.told(ADD_ONS)), ("DeletionsHeld".into(), "DeletionsHeld".into()));
+    assert_eq!(
+        (fleet.ready_reason(POLICIES), fleet.ready_reason(ADD_ONS)),
+        ("DeletionsHeld".into(), "DeletionsHeld".into())
+    );
     assert_eq!(fleet.budget(), json!("2%"));
 }
 
@@ -244,12 +268,12 @@ fn a_policy_passes_where_the_addon_stays_or_moves_and_where_another_repository_d
     let mut moved = fleet.tree(&[loose()], false);
     moved.insert("policies/a.yaml", fleet.add_on.clone().into_bytes());
     fleet.commit(&moved, &[POLICIES, ADD_ONS]);
-    assert_eq!((fleet.have(), fleet.budget()), (3, json!("100%")), "{}", fleet.told(POLICIES));
+    assert_eq!((fleet.have(), fleet.budget()), (3, json!("100%")), "{}", fleet.ready_reason(POLICIES));
 
     let mut fleet = Fleet::new(URL);
     let stays = fleet.tree(&[loose()], true);
     fleet.commit(&stays, &[POLICIES, ADD_ONS]);
-    assert_eq!((fleet.told(POLICIES).as_str(), fleet.budget()), ("Applied", json!("100%")));
+    assert_eq!((fleet.ready_reason(POLICIES).as_str(), fleet.budget()), ("Applied", json!("100%")));
 
     // A separate repository for the policies decides independently.
     let mut fleet = Fleet::new(OTHER);

@@ -357,13 +357,13 @@ fn an_agent_keeps_nothing_of_what_others_create() {
     world.restart_agent("cluster1");
     world.run_for(seconds(5)).unwrap();
     let caches = world.agent_caches("cluster1").unwrap();
-    let kept = |name: &str| {
+    let is_cached = |name: &str| {
         let gvk = Gvk::parse("v1", "ConfigMap");
         let object = ObjectRef { gvk, key: Key::namespaced("default", name) };
         caches.object(&object).is_ok() || caches.observed(&object).is_ok()
     };
-    assert!(kept("a"), "its own object is read");
-    assert_eq!((0..50).filter(|i| kept(&format!("foreign-{i}"))).count(), 0);
+    assert!(is_cached("a"), "its own object is read");
+    assert_eq!((0..50).filter(|i| is_cached(&format!("foreign-{i}"))).count(), 0);
 }
 
 #[test]

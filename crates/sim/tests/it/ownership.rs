@@ -137,10 +137,10 @@ fn a_conflict_about_a_field_is_told_takes_nothing_and_holds_back_no_other() {
     };
     put_work(&mut world, spec("1"));
     assert_eq!(config_maps(&world), ["ours=\"1\"", "theirs=\"0\""]);
-    let told = applied(&world);
-    assert_eq!(told[0].0, "AppliedManifestFailed");
-    assert!(told[0].1.contains("conflict with \"somebody\""), "{told:?}");
-    assert_eq!(told[1].0, "AppliedManifestComplete");
+    let reported = applied(&world);
+    assert_eq!(reported[0].0, "AppliedManifestFailed");
+    assert!(reported[0].1.contains("conflict with \"somebody\""), "{reported:?}");
+    assert_eq!(reported[1].0, "AppliedManifestComplete");
     assert_eq!(owners(&world, "theirs"), 0, "what could not be applied does not belong to the work");
 
     // Both now agree on the value, so there is no conflict and they share the object.

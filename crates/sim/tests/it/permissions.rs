@@ -83,8 +83,8 @@ fn bindings(world: &World) -> Vec<String> {
 }
 
 fn assert_gone(world: &World, what: &str) {
-    let held: Vec<_> = bindings(world).into_iter().filter(|binding| binding.contains(what)).collect();
-    assert!(held.is_empty(), "{held:?}");
+    let found: Vec<_> = bindings(world).into_iter().filter(|binding| binding.contains(what)).collect();
+    assert!(found.is_empty(), "{found:?}");
 }
 
 #[test]

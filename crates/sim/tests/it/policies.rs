@@ -231,8 +231,11 @@ fn a_quarantine_of_a_set_outlasts_the_policy_that_was_for_it_and_goes_with_the_s
     policy(&mut world, json!({"replicaSets": ["default/other"]}));
     let is_tried = |world: &World| values(world).contains(&"bad".to_owned());
     assert!(!world.run_until(seconds(120), is_tried).unwrap());
-    let held = records_in(&world, "wheelwright-default");
-    assert!(held.len() == 1 && !held[0].quarantined.is_empty() && !held[0].last_good.is_empty(), "{held:?}");
+    let records = records_in(&world, "wheelwright-default");
+    assert!(
+        records.len() == 1 && !records[0].quarantined.is_empty() && !records[0].last_good.is_empty(),
+        "{records:?}"
+    );
     assert!(records_in(&world, "p").is_empty());
     world.delete::<ManifestWorkReplicaSet>(&Key::namespaced("default", SET)).unwrap();
     world.run_for(seconds(30)).unwrap();

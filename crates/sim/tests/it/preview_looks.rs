@@ -27,7 +27,7 @@ pub(crate) struct Look {
 
 pub(crate) fn look(world: &World) -> Look {
     let owner = repo().to_string();
-    let objects = HubSnapshot::of(&world.hub).objects.into_iter().filter(|object| {
+    let objects = HubSnapshot::new(&world.hub).objects.into_iter().filter(|object| {
         object.annotations().get(CONFIG_REPO_ANNOTATION) == Some(&owner.as_str()) && !object.is_terminating()
     });
     let mut placements: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

@@ -63,18 +63,18 @@ fn a_plan_names_the_approvals_that_the_rollout_of_a_set_then_waits_for() {
     apply(&mut world, &commit(1, set("1")));
     policy(&mut world, spec(json!([])));
     let second = commit(2, set("2"));
-    let told = previewed(&world, &second);
-    let names: Vec<_> = told
+    let preview = previewed(&world, &second);
+    let names: Vec<_> = preview
         .approvals
         .iter()
         .map(|it| (it.policy.as_str(), it.add_on.as_str(), it.replica_set.as_str()))
         .collect();
     assert_eq!(
-        (told.verdict, names),
+        (preview.verdict, names),
         (Verdict::NeedsApproval, vec![("p", "", "config/settings")]),
-        "{told:#?}"
+        "{preview:#?}"
     );
-    let [planned] = told.replica_sets.as_slice() else { panic!("{told:#?}") };
+    let [planned] = preview.replica_sets.as_slice() else { panic!("{preview:#?}") };
     let batches: Vec<_> = planned.batches.iter().map(|batch| (batch.after, batch.clusters.clone())).collect();
     assert_eq!((planned.name.as_str(), batches.len()), ("config/settings", 2), "{planned:#?}");
     assert!(planned.batches.iter().all(|batch| batch.arrived_after > Some(batch.after)), "{planned:#?}");
@@ -82,14 +82,14 @@ fn a_plan_names_the_approvals_that_the_rollout_of_a_set_then_waits_for() {
     let before = look(&world);
     apply(&mut world, &second);
     let waiting = rollouts(&world)[0].waiting_approvals.clone();
-    assert_eq!(waiting, [told.approvals[0].token.clone()]);
-    assert!(compare(&told, &before, &look(&world)).is_err(), "the works of the second group wait");
+    assert_eq!(waiting, [preview.approvals[0].token.clone()]);
+    assert!(compare(&preview, &before, &look(&world)).is_err(), "the works of the second group wait");
     let changed = world.list::<ManifestWork>().into_iter().filter(|work| work.metadata.generation > Some(1));
     let changed: Vec<String> = changed.map(|work| work.namespace().to_owned()).collect();
     assert_eq!(changed, batches[0].1, "the first batch is the one of the plan");
     policy(&mut world, spec(json!(waiting)));
     world.run_for(SignedDuration::from_mins(4)).unwrap();
-    compare(&told, &before, &look(&world)).unwrap();
+    compare(&preview, &before, &look(&world)).unwrap();
 }
 
 #[test]
@@ -120,14 +120,14 @@ fn a_plan_names_a_set_whose_rollout_then_stands_still() {
     apply(&mut world, &commit(1, set("1")));
     policy(&mut world, json!({"replicaSets": ["config/settings"], "paused": true}));
     let second = commit(2, set("2"));
-    let told = previewed(&world, &second);
-    let [open] = told.outcomes.as_slice() else { panic!("{told:#?}") };
+    let preview = previewed(&world, &second);
+    let [open] = preview.outcomes.as_slice() else { panic!("{preview:#?}") };
     assert_eq!((open.add_on.as_str(), open.replica_set.as_str()), ("", "config/settings"));
     assert_eq!(open.message, "placement fleet: waits for the pause by RolloutPolicy p to end");
 
     let before = look(&world);
     apply(&mut world, &second);
-    compare(&told, &before, &look(&world)).unwrap();
+    compare(&preview, &before, &look(&world)).unwrap();
 }
 
 #[test]
@@ -138,25 +138,29 @@ fn a_freeze_window_of_a_policy_delays_the_waves_of_the_plan_as_it_then_does() {
     let window = json!({"name": "morning", "schedule": "0 8 * * *", "duration": "1h"});
     policy(&mut world, json!({"addOns": ["app"], "freezeWindows": [window]}));
     let second = commit(2, add_on(2).files());
-    let told = previewed(&world, &second);
+    let preview = previewed(&world, &second);
     let opens: Timestamp = "2027-01-15T09:00:00Z".parse().unwrap();
     assert!(world.now < opens);
-    assert_eq!(told.verdict, Verdict::Change);
-    assert_eq!(told.add_ons[0].batches[0].after, opens.duration_since(world.now).as_secs(), "{told:#?}");
-    let [wait] = told.waits.as_slice() else { panic!("{told:#?}") };
+    assert_eq!(preview.verdict, Verdict::Change);
+    assert_eq!(
+        preview.add_ons[0].batches[0].after,
+        opens.duration_since(world.now).as_secs(),
+        "{preview:#?}"
+    );
+    let [wait] = preview.waits.as_slice() else { panic!("{preview:#?}") };
     assert_eq!((wait.after, wait.add_on.as_str(), wait.placement.as_str()), (0, "app", "config/fleet"));
     assert_eq!(
         wait.why,
         format!("waits for the freeze morning of RolloutPolicy p to end at {opens} at the earliest")
     );
-    let without = Preview { waits: Vec::new(), ..told.clone() };
-    assert_eq!(without.hash(), told.hash(), "a wait is no effect");
+    let without = Preview { waits: Vec::new(), ..preview.clone() };
+    assert_eq!(without.hash(), preview.hash(), "a wait is no effect");
 
     let before = look(&world);
     apply(&mut world, &second);
-    assert!(compare(&told, &before, &look(&world)).is_err(), "no work changes in the window");
+    assert!(compare(&preview, &before, &look(&world)).is_err(), "no work changes in the window");
     world.run_for(SignedDuration::from_hours(1)).unwrap();
-    compare(&told, &before, &look(&world)).unwrap();
+    compare(&preview, &before, &look(&world)).unwrap();
 }
 
 #[test]
@@ -165,22 +169,22 @@ fn removals_above_the_budget_wait_in_the_plan_as_they_then_do() {
     apply(&mut world, &commit(1, add_on(1).files()));
     policy(&mut world, json!({"addOns": ["app"], "removalBudget": 1}));
     let second = commit(2, Content { prod: true, ..add_on(1) }.files());
-    let told = previewed(&world, &second);
-    assert_eq!(told.placements[0].leave, ["c0", "c3"]);
-    assert_eq!((told.verdict, told.removals.len()), (Verdict::NeedsApproval, 1), "{told:#?}");
-    let mut report = HubSnapshot::of(&world.hub);
+    let planned = previewed(&world, &second);
+    assert_eq!(planned.placements[0].leave, ["c0", "c3"]);
+    assert_eq!((planned.verdict, planned.removals.len()), (Verdict::NeedsApproval, 1), "{planned:#?}");
+    let mut report = HubSnapshot::new(&world.hub);
     for object in report.objects.iter_mut().filter(|object| object.kind() == "ManifestWork") {
         Arc::make_mut(object).metadata_mut().remove("uid");
     }
     let without_uids = preview(&report, &second, world.now).unwrap();
-    assert_eq!((without_uids.removals[0].approval.as_str(), without_uids.hash()), ("", told.hash()));
+    assert_eq!((without_uids.removals[0].approval.as_str(), without_uids.hash()), ("", planned.hash()));
 
     let before = look(&world);
     apply(&mut world, &second);
-    compare(&told, &before, &look(&world)).unwrap();
+    compare(&planned, &before, &look(&world)).unwrap();
     let status = world.get::<RolloutPolicy>(&Key::cluster("p")).unwrap().status.unwrap();
     let held: Vec<_> = status.removals.iter().map(|it| (it.held, it.approval.clone())).collect();
-    let shown: Vec<_> = told.removals.iter().map(|it| (it.clusters, it.approval.clone())).collect();
+    let shown: Vec<_> = planned.removals.iter().map(|it| (it.clusters, it.approval.clone())).collect();
     assert_eq!(shown, held);
 }
 
@@ -194,14 +198,14 @@ fn the_install_of_an_add_on_without_configurations_has_a_time() {
         "metadata": {"name": "own"}, "spec": {"installStrategy": strategy}});
     files.insert("own.yaml", own.to_string().into_bytes());
     let first = commit(1, files);
-    let told = previewed(&world, &first);
-    let own = told.add_ons.iter().find(|add_on| add_on.name == "own").unwrap();
+    let preview = previewed(&world, &first);
+    let own = preview.add_ons.iter().find(|add_on| add_on.name == "own").unwrap();
     let started: Vec<_> = own.batches.iter().flat_map(|batch| batch.clusters.clone()).collect();
-    assert_eq!((own.enter.len(), &started), (3, &own.enter), "{told:#?}");
+    assert_eq!((own.enter.len(), &started), (3, &own.enter), "{preview:#?}");
     assert!(own.batches.iter().all(|batch| batch.arrived_after == Some(batch.after)), "{own:#?}");
     let before = look(&world);
     apply(&mut world, &first);
-    compare(&told, &before, &look(&world)).unwrap();
+    compare(&preview, &before, &look(&world)).unwrap();
     assert!(previewed(&world, &first).add_ons.is_empty(), "it is there already");
 }
 

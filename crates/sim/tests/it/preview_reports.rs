@@ -223,9 +223,9 @@ fn a_plan_from_a_report_begins_at_the_commit_that_each_config_repo_had_applied()
     assert_eq!(applied, [2, 1].map(|number| format!("{number:040x}")), "one of them refuses the second");
     let third = commit(3, maps(&[("infra/a.yaml", 0..4), ("apps/b.yaml", 8..12)]));
     for repo in [repo(), apps] {
-        let told = check(&world, &trees, &ProposedCommit { repo, ..third.clone() });
+        let preview = check(&world, &trees, &ProposedCommit { repo, ..third.clone() });
         // One of the ConfigRepos has not yet applied what the second commit adds.
-        assert_eq!((told.verdict, told.objects.len()), (Verdict::Change, 3), "{told:#?}");
+        assert_eq!((preview.verdict, preview.objects.len()), (Verdict::Change, 3), "{preview:#?}");
     }
 }
 
@@ -247,20 +247,24 @@ fn a_config_repo_that_refuses_the_commit_says_why_and_changes_nothing() {
     let (world, apps, trees, next) = of_two_paths_after_a_commit();
     assert_eq!(check(&world, &trees, &next).objects.len(), 2);
     let refused = BTreeMap::from([(apps.clone(), "it is a rewind".to_owned())]);
-    let told = check(&world, &trees, &ProposedCommit { refused: refused.clone(), ..next.clone() });
-    let objects: Vec<_> = told.objects.iter().map(|object| object.object.as_str()).collect();
-    assert_eq!((told.verdict, objects), (Verdict::Refused, vec!["ConfigMap config/m1"]), "{told:#?}");
-    let [other] = told.others.as_slice() else { panic!("{told:#?}") };
+    let preview = check(&world, &trees, &ProposedCommit { refused: refused.clone(), ..next.clone() });
+    let objects: Vec<_> = preview.objects.iter().map(|object| object.object.as_str()).collect();
+    assert_eq!((preview.verdict, objects), (Verdict::Refused, vec!["ConfigMap config/m1"]), "{preview:#?}");
+    let [other] = preview.others.as_slice() else { panic!("{preview:#?}") };
     assert_eq!((&other.repo, other.refused.as_deref()), (&apps.to_string(), Some("it is a rewind")));
-    let told = check(&world, &trees, &ProposedCommit { repo: apps, refused, ..next });
-    assert_eq!((told.refused.as_deref(), told.objects.len()), (Some("it is a rewind"), 0), "{told:#?}");
+    let preview = check(&world, &trees, &ProposedCommit { repo: apps, refused, ..next });
+    assert_eq!(
+        (preview.refused.as_deref(), preview.objects.len()),
+        (Some("it is a rewind"), 0),
+        "{preview:#?}"
+    );
 }
 
 #[test]
 fn a_config_repo_whose_objects_the_hub_refuses_now_refuses_the_same_objects_again() {
     let (world, apps, _, next) = of_two_paths_after_a_commit();
     let digest = previewed(&world, &next).digests[&apps].clone();
-    let mut snapshot = HubSnapshot::of(&world.hub);
+    let mut snapshot = HubSnapshot::new(&world.hub);
     let mut tell = |digest: &str| {
         let is_apps = |object: &&mut Arc<Object>| object.kind() == "ConfigRepo" && object.key() == apps;
         let status = &mut Arc::make_mut(snapshot.objects.iter_mut().find(is_apps).unwrap()).0["status"];
@@ -272,11 +276,15 @@ fn a_config_repo_whose_objects_the_hub_refuses_now_refuses_the_same_objects_agai
         conditions.push(stalled);
         preview(&snapshot, &next, world.now).unwrap()
     };
-    let told = tell(&digest);
+    let preview = tell(&digest);
     let reason = "the hub currently rejects these objects: m9 is not welcome";
-    assert_eq!((told.objects.len(), told.others[0].refused.as_deref()), (1, Some(reason)), "{told:#?}");
-    let told = tell("another");
-    assert_eq!((told.verdict, told.objects.len()), (Verdict::Change, 2), "{told:#?}");
+    assert_eq!(
+        (preview.objects.len(), preview.others[0].refused.as_deref()),
+        (1, Some(reason)),
+        "{preview:#?}"
+    );
+    let preview = tell("another");
+    assert_eq!((preview.verdict, preview.objects.len()), (Verdict::Change, 2), "{preview:#?}");
 }
 
 #[test]
@@ -301,8 +309,8 @@ fn a_commit_with_the_same_objects_stands_for_the_one_that_another_config_repo_ha
     }
 
     let trees = [one, two].map(|commit| (commit, second.head.tree.clone()));
-    let told = check(&world, &BTreeMap::from(trees), &of(4, 4, 12));
-    assert_eq!((told.verdict, told.objects.len()), (Verdict::Change, 3), "{told:#?}");
+    let preview = check(&world, &BTreeMap::from(trees), &of(4, 4, 12));
+    assert_eq!((preview.verdict, preview.objects.len()), (Verdict::Change, 3), "{preview:#?}");
 }
 
 /// Returns a hub with two ConfigRepos of different repositories, each at its first commit; also returns the second
@@ -327,10 +335,10 @@ fn a_plan_from_a_report_has_the_add_on_of_another_repository() {
     let placement = ["binding.yaml", "placement.yaml"];
     let (world, _, trees) =
         of_two_repositories(files(true, placement), files(true, ["addon.yaml", "template.yaml"]));
-    let told = check(&world, &trees, &commit(2, files(false, placement)));
-    let [add_on] = told.add_ons.as_slice() else { panic!("{told:#?}") };
+    let preview = check(&world, &trees, &commit(2, files(false, placement)));
+    let [add_on] = preview.add_ons.as_slice() else { panic!("{preview:#?}") };
     assert_eq!(add_on.enter, ["c0", "c3"]);
-    assert!(told.works.iter().any(|work| work.clusters == add_on.enter), "{told:#?}");
+    assert!(preview.works.iter().any(|work| work.clusters == add_on.enter), "{preview:#?}");
 }
 
 #[test]
@@ -340,8 +348,8 @@ fn a_plan_from_a_report_knows_what_another_repository_has_applied_since() {
     world.commit(&platform, &"b".repeat(40), maps(&[("a.yaml", 8..10)]));
     world.run_for(seconds(60)).unwrap();
     let both = commit(2, maps(&[("a.yaml", 0..1), ("b.yaml", 9..10)]));
-    let told = check(&world, &trees, &both);
-    assert_eq!(told.verdict, Verdict::Refused, "{told:#?}");
+    let preview = check(&world, &trees, &both);
+    assert_eq!(preview.verdict, Verdict::Refused, "{preview:#?}");
     let pushes = world.branches["wheelwright/status"].len();
     world.run_for(seconds(600)).unwrap();
     assert_eq!(world.branches["wheelwright/status"].len(), pushes, "a report makes no other one");

@@ -128,17 +128,17 @@ fn another_order_or_an_approval_that_nobody_asks_for_is_no_plan_of_a_rollout() {
     roll_out(&mut world, &commit(1, content.files()));
     content.content.version = Some(1);
     let second = commit(2, content.files());
-    let told = previewed(&world, &second);
+    let preview = previewed(&world, &second);
     let rollout = roll_out(&mut world, &second);
-    compare_rollouts(&told, &rollout).unwrap();
-    assert_eq!((told.approvals.len(), told.add_ons[0].batches.len()), (1, 2), "{told:#?}");
+    compare_rollouts(&preview, &rollout).unwrap();
+    assert_eq!((preview.approvals.len(), preview.add_ons[0].batches.len()), (1, 2), "{preview:#?}");
 
-    let mut reversed = told.clone();
+    let mut reversed = preview.clone();
     reversed.add_ons[0].batches.reverse();
     assert!(compare_rollouts(&reversed, &rollout).is_err());
-    let mut shorter = told.clone();
+    let mut shorter = preview.clone();
     shorter.add_ons[0].batches.pop();
     assert!(compare_rollouts(&shorter, &rollout).is_err());
-    let unasked = Preview { approvals: Vec::new(), ..told };
+    let unasked = Preview { approvals: Vec::new(), ..preview };
     assert!(compare_rollouts(&unasked, &rollout).is_err());
 }

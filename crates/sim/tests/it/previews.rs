@@ -60,7 +60,7 @@ pub(crate) fn commit(number: u64, tree: FileTree) -> ProposedCommit {
 }
 
 pub(crate) fn previewed(world: &World, commit: &ProposedCommit) -> Preview {
-    preview(&HubSnapshot::of(&world.hub), commit, world.now).unwrap()
+    preview(&HubSnapshot::new(&world.hub), commit, world.now).unwrap()
 }
 
 /// Commits and lets the fleet come to rest.
@@ -147,25 +147,29 @@ fn a_plan_tells_the_approval_that_the_operator_then_asks_for() {
     put(&mut world, spec(json!({})));
     for number in 1..=3 {
         let commit = commit(number, content.files());
-        let told = previewed(&world, &commit);
-        assert_eq!((told.plan_approval.len(), told.verdict), (32, Verdict::NeedsApproval), "{told:?}");
+        let preview = previewed(&world, &commit);
+        assert_eq!(
+            (preview.plan_approval.len(), preview.verdict),
+            (32, Verdict::NeedsApproval),
+            "{preview:?}"
+        );
         let before = look(&world);
         apply(&mut world, &commit);
         assert_eq!(
             (held_plan(&world), look(&world).objects == before.objects),
-            (told.plan_approval.clone(), true)
+            (preview.plan_approval.clone(), true)
         );
 
         let again = previewed(&world, &commit);
         assert_eq!(
             (&again.plan_approval, again.hash()),
-            (&told.plan_approval, told.hash()),
+            (&preview.plan_approval, preview.hash()),
             "it is held now"
         );
 
-        put(&mut world, spec(json!({APPROVE_PLAN_ANNOTATION: told.plan_approval})));
+        put(&mut world, spec(json!({APPROVE_PLAN_ANNOTATION: preview.plan_approval})));
         world.run_for(SignedDuration::from_mins(4)).unwrap();
-        compare(&told, &before, &look(&world)).unwrap();
+        compare(&preview, &before, &look(&world)).unwrap();
         let last = content.files();
         while content.files() == last || content.files().file("broken.yaml").is_some() {
             content.change(&mut random);
@@ -197,15 +201,15 @@ fn a_plan_before_an_apply_window_says_when_it_opens_and_what_then_happens() {
     let window = json!({"name": "morning", "schedule": "30 8 * * *", "duration": "1h"});
     let spec = json!({"url": "https://git.example/fleet", "applyWindows": [window], "deletionBudget": {"objects": 2}});
     config_repo(&mut world, &repo(), spec);
-    let told = previewed(&world, &commit);
-    let opens = told.opens.as_ref().map(|opens| (opens.window.as_str(), opens.until.to_string()));
+    let preview = previewed(&world, &commit);
+    let opens = preview.opens.as_ref().map(|opens| (opens.window.as_str(), opens.until.to_string()));
     assert_eq!(opens, Some(("morning", "2027-01-15T08:30:00Z".to_owned())));
-    assert_eq!((told.verdict, told.hash()), (at_once.verdict, at_once.hash()));
+    assert_eq!((preview.verdict, preview.hash()), (at_once.verdict, at_once.hash()));
     let before = look(&world);
     apply(&mut world, &commit);
-    assert!(compare(&told, &before, &look(&world)).is_err(), "nothing is applied before it opens");
+    assert!(compare(&preview, &before, &look(&world)).is_err(), "nothing is applied before it opens");
     world.run_for(SignedDuration::from_mins(30)).unwrap();
-    compare(&told, &before, &look(&world)).unwrap();
+    compare(&preview, &before, &look(&world)).unwrap();
 }
 
 #[test]
@@ -214,16 +218,16 @@ fn a_plan_warns_of_paths_that_collide_and_is_the_same_otherwise() {
     let mut files = Content::first(&mut Random::new(1)).files();
     let without = previewed(&world, &commit(1, files.clone()));
     files.insert_collision(Collision { first: "A".into(), second: "a".into() });
-    let told = previewed(&world, &commit(1, files));
-    assert!(told.warnings[0].starts_with("A and a differ only in case"), "{:?}", told.warnings);
+    let preview = previewed(&world, &commit(1, files));
+    assert!(preview.warnings[0].starts_with("A and a differ only in case"), "{:?}", preview.warnings);
     assert_eq!(without.warnings, Vec::<String>::new());
-    assert_eq!((told.verdict, told.hash()), (without.verdict, without.hash()));
+    assert_eq!((preview.verdict, preview.hash()), (without.verdict, without.hash()));
 }
 
 #[test]
 fn a_config_repo_of_a_file_may_lack_the_defaults_of_its_definition() {
     let (world, commit) = (fleet(1, 1), commit(1, Content::first(&mut Random::new(1)).files()));
-    let mut snapshot = HubSnapshot::of(&world.hub);
+    let mut snapshot = HubSnapshot::new(&world.hub);
     for object in snapshot.objects.iter_mut().filter(|object| object.kind() == "ConfigRepo") {
         Arc::make_mut(object).field_mut("spec").retain(|field, _| field == "url");
     }
@@ -271,17 +275,17 @@ fn a_plan_of_a_commit_that_moves_objects_shows_the_moves() {
     world.run_for(seconds(60)).unwrap();
     let second = commit(2, maps(&[("infra/a.yaml", 0..1), ("apps/b.yaml", 1..9)]));
     for (planned, moved_to) in [(repo(), "config/apps"), (apps.clone(), "")] {
-        let told = previewed(&world, &ProposedCommit { repo: planned, ..second.clone() });
-        assert_eq!((told.verdict, &told.held), (Verdict::Change, &None), "{told:?}");
-        let moves = told.objects.iter().map(|it| (it.change, it.moved_from.as_str(), it.repo.as_str()));
+        let preview = previewed(&world, &ProposedCommit { repo: planned, ..second.clone() });
+        assert_eq!((preview.verdict, &preview.held), (Verdict::Change, &None), "{preview:?}");
+        let moves = preview.objects.iter().map(|it| (it.change, it.moved_from.as_str(), it.repo.as_str()));
         assert_eq!(moves.collect::<Vec<_>>(), [(ChangeType::Changed, "config/fleet", moved_to); 7]);
-        assert!(told.others.len() == 1 && told.others[0].refused.is_none(), "{:?}", told.others);
+        assert!(preview.others.len() == 1 && preview.others[0].refused.is_none(), "{:?}", preview.others);
     }
     let mut refused = maps(&[("infra/a.yaml", 0..8), ("apps/b.yaml", 8..9)]);
     refused.insert("apps/c.yaml", b"kind: [".to_vec());
-    let told = previewed(&world, &commit(3, refused));
-    assert_eq!((told.verdict, told.refused.is_none()), (Verdict::Refused, true));
-    let [other] = told.others.as_slice() else { panic!("{:?}", told.others) };
+    let preview = previewed(&world, &commit(3, refused));
+    assert_eq!((preview.verdict, preview.refused.is_none()), (Verdict::Refused, true));
+    let [other] = preview.others.as_slice() else { panic!("{:?}", preview.others) };
     assert!(
         other.repo == "config/apps"
             && other.refused.as_ref().is_some_and(|reason| reason.contains("apps/c.yaml"))
@@ -295,9 +299,13 @@ fn a_plan_tells_deletions_that_wait_for_the_window() {
     apply(&mut world, &commit(1, maps(&[("a.yaml", 0..30)])));
     apply(&mut world, &commit(2, maps(&[("a.yaml", 4..30)])));
     let third = commit(3, maps(&[("a.yaml", 8..30)]));
-    let told = previewed(&world, &third);
-    let held = told.held.as_ref().unwrap();
-    assert_eq!((told.verdict, held.total, told.objects.len()), (Verdict::NeedsApproval, 4, 0), "{told:?}");
+    let preview = previewed(&world, &third);
+    let held = preview.held.as_ref().unwrap();
+    assert_eq!(
+        (preview.verdict, held.total, preview.objects.len()),
+        (Verdict::NeedsApproval, 4, 0),
+        "{preview:?}"
+    );
     assert!(
         held.why.contains("4 deletions, after 4 others within 1h, are over the budget of 5"),
         "{}",
@@ -305,7 +313,7 @@ fn a_plan_tells_deletions_that_wait_for_the_window() {
     );
     let before = look(&world);
     apply(&mut world, &third);
-    compare(&told, &before, &look(&world)).unwrap();
+    compare(&preview, &before, &look(&world)).unwrap();
 }
 
 #[test]
@@ -322,12 +330,12 @@ fn a_plan_names_the_reason_for_which_the_operator_then_holds_deletions() {
     let mut without_add_on = content(2);
     without_add_on.insert("addon.yaml", b"# nothing is left\n".to_vec());
     let third = commit(3, without_add_on);
-    let told = previewed(&world, &third).held.unwrap();
+    let planned = previewed(&world, &third).held.unwrap();
     apply(&mut world, &third);
     let repo = world.get::<ConfigRepo>(&repo()).unwrap();
-    let held = &find_condition(repo.conditions(), READY).unwrap().message;
-    assert!(held.contains("uninstalls it from 3 clusters"), "{held}");
-    assert_eq!(told.why, *held);
+    let message = &find_condition(repo.conditions(), READY).unwrap().message;
+    assert!(message.contains("uninstalls it from 3 clusters"), "{message}");
+    assert_eq!(planned.why, *message);
 }
 
 #[test]
@@ -345,9 +353,9 @@ fn a_plan_says_which_rollouts_were_under_way_before_and_what_the_commit_changes_
         (4, Content { strategy: 2, ..app(2) }, RolloutChanges::Strategy),
         (5, app(3), RolloutChanges::Revision),
     ] {
-        let told = previewed(&world, &commit(number, content.files()));
-        let [earlier] = told.earlier.as_slice() else { panic!("{told:#?}") };
-        assert_eq!((earlier.rollout.add_on.as_str(), earlier.changes), ("app", changes), "{told:#?}");
+        let preview = previewed(&world, &commit(number, content.files()));
+        let [earlier] = preview.earlier.as_slice() else { panic!("{preview:#?}") };
+        assert_eq!((earlier.rollout.add_on.as_str(), earlier.changes), ("app", changes), "{preview:#?}");
         assert!(earlier.rollout.message.contains("progressing"), "{earlier:?}");
     }
 }
@@ -358,16 +366,17 @@ fn clusters_succeed_before_a_short_deadline_of_a_rollout() {
     let content = |version| Content { version: Some(version), strategy: 1, ..Content::default() }.files();
     apply(&mut world, &commit(1, content(1)));
     let next = ProposedCommit { succeeds_after: seconds(35), ..commit(2, content(2)) };
-    let told = previewed(&world, &next);
-    assert_eq!(told.assumptions, ["clusters take 10s instead of 35s, because app has a deadline of 20s"]);
-    let arrived = told.add_ons[0].batches.iter().all(|batch| batch.arrived_after == Some(batch.after + 10));
-    assert!(arrived && told.waits.is_empty() && told.outcomes.is_empty(), "{told:#?}");
+    let preview = previewed(&world, &next);
+    assert_eq!(preview.assumptions, ["clusters take 10s instead of 35s, because app has a deadline of 20s"]);
+    let arrived =
+        preview.add_ons[0].batches.iter().all(|batch| batch.arrived_after == Some(batch.after + 10));
+    assert!(arrived && preview.waits.is_empty() && preview.outcomes.is_empty(), "{preview:#?}");
 
     let late = previewed(&world, &ProposedCommit { meets_deadlines: false, ..next.clone() });
     let reason = "clusters take 35s, but app has a deadline of 20s, so its clusters time out";
     assert!(late.assumptions == [reason] && !late.waits.is_empty(), "{late:#?}");
     let soon = previewed(&world, &ProposedCommit { succeeds_after: seconds(4), ..next });
-    assert!(soon.assumptions.is_empty() && soon.hash() == told.hash(), "{soon:#?}");
+    assert!(soon.assumptions.is_empty() && soon.hash() == preview.hash(), "{soon:#?}");
 }
 
 #[test]

@@ -115,17 +115,17 @@ fn an_addon_without_a_policy_says_where_it_cannot_be_created() {
     addon(&mut world, "msa", json!({"type": "All"}));
     select_all(&mut world);
     world.run_for(seconds(60)).unwrap();
-    let told = |world: &World| {
+    let reported = |world: &World| {
         let cma: ClusterManagementAddOn = world.get(&Key::cluster(ADDON)).unwrap();
         let placement = &cma.status.unwrap().install_progressions[0];
         find_condition(&placement.conditions, "Degraded").map(|condition| condition.message.clone())
     };
     let reason = format!("{CANNOT_WRITE} cluster1/{ADDON}: denied by a webhook.");
     let want = format!("the add-on cannot be created on 1 cluster: {reason}");
-    assert_eq!((told(&world), images(&world).len()), (Some(want), 2));
+    assert_eq!((reported(&world), images(&world).len()), (Some(want), 2));
     assert!(world.list::<RolloutPolicy>().is_empty());
-    let is_created = |world: &World| told(world).is_none() && images(world).len() == 3;
-    assert!(world.run_until(seconds(300), is_created).unwrap(), "{:?}", told(&world));
+    let is_created = |world: &World| reported(world).is_none() && images(world).len() == 3;
+    assert!(world.run_until(seconds(300), is_created).unwrap(), "{:?}", reported(&world));
 }
 
 #[test]

@@ -167,13 +167,13 @@ fn a_held_removal_is_shown_where_people_look() {
     let mut world = installed(Setup::default(), 4);
     select_some(&mut world, 1);
     world.run_for(seconds(30)).unwrap();
-    let held = record(&world);
-    assert_eq!((have(&world), held.held), (4, 3));
-    let hint = format!("add {} to spec.approved of RolloutPolicy wheelwright-default", held.approval);
+    let removal = record(&world);
+    assert_eq!((have(&world), removal.held), (4, 3));
+    let hint = format!("add {} to spec.approved of RolloutPolicy wheelwright-default", removal.approval);
     assert!(progress(&world).1.contains(&hint), "{}", progress(&world).1);
     let explained = explanation(&world).removal.to_string();
     assert!(explained.contains(&hint), "{explained}");
-    approve(&mut world, json!([held.approval]));
+    approve(&mut world, json!([removal.approval]));
     world.run_for(seconds(30)).unwrap();
     assert_eq!((have(&world), record(&world).held), (1, 0));
 }
@@ -403,7 +403,7 @@ fn a_new_addon_reaches_the_canary_first_and_nobody_else_before_it_works() {
 
 #[test]
 fn a_pause_a_freeze_and_an_approval_hold_the_installation_of_a_new_addon() {
-    let held = |more: Value| merged(json!({"rollOut": "InstallAndContent"}), more);
+    let with_rules = |more: Value| merged(json!({"rollOut": "InstallAndContent"}), more);
     let freeze = json!({"freezeWindows": [{"name": "always", "schedule": "* * * * *", "duration": "1h"}]});
     for (rules, want) in [
         (json!({"paused": true}), 0),
@@ -412,7 +412,7 @@ fn a_pause_a_freeze_and_an_approval_hold_the_installation_of_a_new_addon() {
         (json!({}), 4),
     ] {
         let mut world = world(4);
-        policy(&mut world, held(rules.clone()));
+        policy(&mut world, with_rules(rules.clone()));
         template(&mut world, "msa", "msa:0.4.0");
         addon(&mut world, "msa", progressive());
         select_all(&mut world);
@@ -427,8 +427,8 @@ fn an_approved_removal_leaves_in_batches() {
     policy(&mut world, json!({"rollOut": "InstallAndContent"}));
     select_some(&mut world, 0);
     world.run_for(seconds(30)).unwrap();
-    let held: RolloutPolicy = world.get(&Key::cluster("p")).unwrap();
-    let approval = held.status.unwrap().removals[0].approval.clone();
+    let stored: RolloutPolicy = world.get(&Key::cluster("p")).unwrap();
+    let approval = stored.status.unwrap().removals[0].approval.clone();
     policy(&mut world, json!({"rollOut": "InstallAndContent", "approved": [approval]}));
     world.keep_history();
     let gone = world.run_until(seconds(120), |world| world.list::<ManifestWork>().is_empty());

@@ -247,8 +247,8 @@ fn a_freeze_window_holds_a_set_until_it_is_over() {
     let set_now = get(&world);
     let rolled_out = set_now.condition("PlacementRolledOut").unwrap();
     assert!(rolled_out.is_false() && rolled_out.message.contains("the freeze always"), "{rolled_out:?}");
-    let told = world.take_events();
-    assert!(told.iter().any(|event| event.reason == "RolloutFrozen"), "{told:?}");
+    let events = world.take_events();
+    assert!(events.iter().any(|event| event.reason == "RolloutFrozen"), "{events:?}");
     policy(&mut world, frozen(json!([])));
     settle(&mut world);
     assert_eq!(values(&world), ["2", "2"]);

@@ -240,8 +240,8 @@ fn snapshots_beyond_the_limit_go_and_those_in_use_stay() {
         world.run_for(seconds(30)).unwrap();
     }
     assert_eq!(images(&world)[1], "0.4.0");
-    let held = snapshots(&world);
-    assert!(held.contains(&good[0]) && held.len() <= 13, "{} are kept", held.len());
+    let remaining = snapshots(&world);
+    assert!(remaining.contains(&good[0]) && remaining.len() <= 13, "{} are kept", remaining.len());
     template(&mut world, "msa", "msa:0.4.0");
     assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
     crate::deletions::policy(&mut world, json!({"removalBudget": "100%"}));

@@ -13,8 +13,8 @@ pub(crate) const TIMES: [&str; 3] =
     ["9999-12-31T23:59:59Z", "2026-01-02T03:04:05+99:99", "2026-01-02T00:00:00x5Z"];
 
 /// Adds a condition with such a time to an object's conditions.
-pub(crate) fn add_condition<K: Kind>(world: &mut World, key: &Key, held: &Value, time: &str) {
-    let mut conditions = held.as_array().unwrap().clone();
+pub(crate) fn add_condition<K: Kind>(world: &mut World, key: &Key, existing: &Value, time: &str) {
+    let mut conditions = existing.as_array().unwrap().clone();
     conditions.push(
         json!({"type": "X", "status": "True", "reason": "X", "message": "", "lastTransitionTime": time}),
     );
@@ -32,12 +32,12 @@ fn a_time_that_no_library_reads_in_one_status_stops_no_rollout() {
 
         let key = Key::cluster("cluster2");
         let cluster: ManagedCluster = world.get(&key).unwrap();
-        let held = json!(cluster.status.unwrap().conditions);
-        add_condition::<ManagedCluster>(&mut world, &key, &held, time);
+        let conditions = json!(cluster.status.unwrap().conditions);
+        add_condition::<ManagedCluster>(&mut world, &key, &conditions, time);
         let key = Key::namespaced("cluster3", ADDON);
         let on_cluster: ManagedClusterAddOn = world.get(&key).unwrap();
-        let held = json!(on_cluster.status.unwrap().conditions);
-        add_condition::<ManagedClusterAddOn>(&mut world, &key, &held, time);
+        let conditions = json!(on_cluster.status.unwrap().conditions);
+        add_condition::<ManagedClusterAddOn>(&mut world, &key, &conditions, time);
 
         world.restart_operator();
         template(&mut world, "msa", "msa:0.4.1");

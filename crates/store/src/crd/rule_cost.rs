@@ -44,7 +44,7 @@ struct Shape<'s> {
 }
 
 impl<'s> Shape<'s> {
-    fn of_size(size: f64) -> Self {
+    fn from_size(size: f64) -> Self {
         Self { size, schema: None }
     }
 
@@ -121,7 +121,7 @@ impl<'s> Estimate<'s> {
                 let known = self.variables.iter().rev().find(|(variable, _)| variable == name);
                 (1.0, known.map(|(_, shape)| *shape).unwrap_or_default())
             }
-            Expr::Literal(literal) => (0.0, Shape::of_size(number(format!("{literal:?}").len()))),
+            Expr::Literal(literal) => (0.0, Shape::from_size(number(format!("{literal:?}").len()))),
             Expr::Select(select) => {
                 let (cost, operand) = self.of(&select.operand.expr);
                 let field = |schema: &'s Value| {
@@ -132,7 +132,7 @@ impl<'s> Estimate<'s> {
             }
             Expr::List(list) => {
                 let cost: f64 = list.elements.iter().map(|element| self.of(&element.expr).0).sum();
-                (cost + NEW_LIST, Shape::of_size(number(list.elements.len())))
+                (cost + NEW_LIST, Shape::from_size(number(list.elements.len())))
             }
             Expr::Map(map) => (self.entries(map.entries.iter().map(|entry| &entry.expr)), Shape::default()),
             Expr::Struct(message) => {
@@ -180,7 +180,7 @@ impl<'s> Estimate<'s> {
             }
             "split" | "lowerAscii" | "upperAscii" | "replace" | "find" | "findAll" | "trim" | "url"
             | "isURL" | "quantity" | "isQuantity" | "ip" | "isIP" | "cidr" | "isCIDR" => {
-                (cost + first.size * PER_CHARACTER, Shape::of_size(first.size))
+                (cost + first.size * PER_CHARACTER, Shape::from_size(first.size))
             }
             "sum" | "min" | "max" | "isSorted" | "indexOf" | "lastIndexOf" | "join" => {
                 (cost + first.size, Shape::default())
@@ -205,7 +205,7 @@ impl<'s> Estimate<'s> {
         let each = self.of(&comprehension.loop_cond.expr).0 + self.of(&comprehension.loop_step.expr).0;
         self.variables.truncate(before);
         // The accumulator has at most as many elements as the range.
-        self.variables.push((comprehension.accu_var.clone(), Shape::of_size(range.size)));
+        self.variables.push((comprehension.accu_var.clone(), Shape::from_size(range.size)));
         let (result_cost, result) = self.of(&comprehension.result.expr);
         self.variables.truncate(before);
         (range_cost + first_cost + result_cost + range.size * each, result)

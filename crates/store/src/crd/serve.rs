@@ -91,8 +91,8 @@ impl Store {
             });
         let since = definition.at(&["metadata", "creationTimestamp"]).cloned().unwrap_or_default();
         let condition = |type_: &str, status: &str, reason: &str, message: String| json!({ "type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": since });
-        let kept = definition.at(&["status", "conditions"]).and_then(Value::as_array).into_iter().flatten();
-        let kept = kept
+        let before = definition.at(&["status", "conditions"]).and_then(Value::as_array).into_iter().flatten();
+        let other_conditions = before
             .filter(|c| !matches!(text(c, "type"), "NamesAccepted" | "Established" | "Terminating"))
             .cloned();
         let (mut conditions, served) = match &conflict {
@@ -125,7 +125,7 @@ impl Store {
                     .into(),
             ));
         }
-        conditions.extend(kept);
+        conditions.extend(other_conditions);
         let names = if served { wanted.clone() } else { json!({ "plural": "", "kind": "" }) };
         Acceptance { conditions, names, served }
     }

@@ -87,10 +87,10 @@ fn a_namespace_goes_when_it_is_empty() {
     let created = world.create(namespace.clone()).unwrap().object;
     assert_eq!(created.at(&["status", "phase"]), Some(&json!("Active")));
     assert_eq!(created.labels().get("kubernetes.io/metadata.name"), Some(&"team"));
-    let mut held = config_map("held", json!({}));
-    held["metadata"]["namespace"] = "team".into();
-    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
-    world.create(held.clone()).unwrap();
+    let mut object = config_map("held", json!({}));
+    object["metadata"]["namespace"] = "team".into();
+    object["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    world.create(object.clone()).unwrap();
     let place = world.target(&namespace);
     let Deleted::Terminating(going) = world.delete(&place).unwrap() else { panic!("gone") };
     assert_eq!(going.at(&["status", "phase"]), Some(&json!("Terminating")));
@@ -100,7 +100,7 @@ fn a_namespace_goes_when_it_is_empty() {
     refused(world.create(late), 403, "Forbidden", message);
     world.store.settle(world.now);
     assert!(world.store.get(&place).is_ok(), "its content is held");
-    world.merge(&world.target(&held), json!({ "metadata": { "finalizers": null } })).unwrap();
+    world.merge(&world.target(&object), json!({ "metadata": { "finalizers": null } })).unwrap();
     world.store.settle(world.now);
     assert_eq!(refusal(world.store.get(&place)).0, 404);
     refused(

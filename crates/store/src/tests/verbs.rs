@@ -95,8 +95,8 @@ fn finalizers_hold_a_deleted_object() {
     body["metadata"]["finalizers"] = json!(["example.com/hold"]);
     let target = world.target(&body);
     world.create(body).unwrap();
-    let Deleted::Terminating(held) = world.delete(&target).unwrap() else { panic!("gone") };
-    assert!(held.is_terminating());
+    let Deleted::Terminating(object) = world.delete(&target).unwrap() else { panic!("gone") };
+    assert!(object.is_terminating());
     let message = "ConfigMap \"a\" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"example.com/more\"}";
     let more = json!({ "metadata": { "finalizers": ["example.com/hold", "example.com/more"] } });
     refused(world.merge(&target, more), 422, "Invalid", message);

@@ -64,15 +64,15 @@ async fn a_failed_sync_shows_nothing_and_loses_nothing() {
 async fn a_failed_rename_shows_nothing_and_loses_nothing() {
     let mut disk = Disk::new();
     disk.write("a").await.unwrap();
-    let (path, kept) = (disk.dir.path().join(FILE), disk.dir.path().join("kept"));
+    let (path, moved) = (disk.dir.path().join(FILE), disk.dir.path().join("kept"));
     disk.writer.file = None;
     // A file cannot replace a directory.
-    fs::rename(&path, &kept).unwrap();
+    fs::rename(&path, &moved).unwrap();
     fs::create_dir(&path).unwrap();
     let refused = disk.write("b").await.unwrap_err();
     assert!(refused.starts_with("cannot replace "), "{refused}");
     fs::remove_dir(&path).unwrap();
-    fs::rename(&kept, &path).unwrap();
+    fs::rename(&moved, &path).unwrap();
     disk.holds(&["a"]);
     disk.write("c").await.unwrap();
     disk.holds(&["a", "c"]);

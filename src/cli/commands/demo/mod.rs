@@ -47,8 +47,8 @@ impl Args {
     pub(crate) fn log_file(&self) -> Result<(File, PathBuf), CommandError> {
         let Some(dir) = &self.dir else {
             let file = tempfile::Builder::new().prefix("wheelwright-demo-").suffix(".log").tempfile();
-            let kept = file.and_then(|file| Ok(file.keep()?));
-            return Ok(kept.context("cannot create a temporary file for the log")?);
+            let persisted = file.and_then(|file| Ok(file.keep()?));
+            return Ok(persisted.context("cannot create a temporary file for the log")?);
         };
         let path = dir.join("demo.log");
         let refused = || format!("cannot use {}", path.display());

@@ -30,7 +30,7 @@ impl Demo<'_> {
             succeeds_after: SUCCEEDS_AFTER,
             meets_deadlines: false,
         };
-        let snapshot = self.hub.with_store(|store, _| HubSnapshot::of(store));
+        let snapshot = self.hub.with_store(|store, _| HubSnapshot::new(store));
         let previewed = tokio::task::spawn_blocking(move || preview(&snapshot, &commit, now())).await??;
         self.screen.heading("wheelwright plan: what the next commit will do")?;
         for line in text::page(&previewed, None).lines() {

@@ -78,10 +78,10 @@ impl FleetProgress {
             .into_iter()
             .find(|found| found.name == addon)
             .map(|found| found.groups);
-        Self::of(list(hub), groups.unwrap_or_default(), addon)
+        Self::new(list(hub), groups.unwrap_or_default(), addon)
     }
 
-    fn of(managed: Vec<ManagedCluster>, groups: Vec<GroupSummary>, addon: &str) -> Self {
+    fn new(managed: Vec<ManagedCluster>, groups: Vec<GroupSummary>, addon: &str) -> Self {
         let mut clusters: BTreeMap<String, Cluster> = BTreeMap::new();
         for cluster in managed {
             let accepted = cluster.spec.hub_accepts_client;
@@ -262,7 +262,7 @@ mod tests {
         };
         let clusters = clusters.iter().map(summary).collect();
         let group = GroupSummary { placement: "fleet/aws".into(), name: "canary".into(), clusters };
-        FleetProgress::of(Vec::new(), vec![group], "addon")
+        FleetProgress::new(Vec::new(), vec![group], "addon")
     }
 
     #[test]

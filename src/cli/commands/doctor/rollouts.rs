@@ -127,8 +127,8 @@ mod tests {
         let add_on = WorkloadSummary { name: "msa".into(), approvals, ..WorkloadSummary::default() };
         let overview =
             Overview { repositories: vec![repository], add_ons: vec![add_on], ..Overview::default() };
-        let told = |one: Finding| format!("{}; {}", one.message, one.advice);
-        let found: Vec<String> = super::approvals(&overview).into_iter().map(told).collect();
+        let line = |one: Finding| format!("{}; {}", one.message, one.advice);
+        let found: Vec<String> = super::approvals(&overview).into_iter().map(line).collect();
         assert_eq!(
             found,
             [
@@ -155,8 +155,8 @@ mod tests {
             replica_sets: vec![summary("fleet/returned", 0, 3)],
             ..Overview::default()
         };
-        let told = |one: &Finding| format!("{:?}: {}; {}", one.health, one.message, one.advice);
-        let found: Vec<String> = of(&overview).iter().map(told).collect();
+        let line = |one: &Finding| format!("{:?}: {}; {}", one.health, one.message, one.advice);
+        let found: Vec<String> = of(&overview).iter().map(line).collect();
         assert_eq!(
             found,
             [

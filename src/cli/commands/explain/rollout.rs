@@ -51,8 +51,8 @@ impl Explained {
     /// Explains an add-on, or a ManifestWorkReplicaSet given as NAMESPACE/NAME.
     pub(in crate::cli) fn read(name: &str, origin: &Origin) -> Result<Self, CommandError> {
         match name.split_once('/') {
-            Some((namespace, name)) => Self::of_set(&Key::namespaced(namespace, name), origin),
-            None => Self::of_addon(name, origin),
+            Some((namespace, name)) => Self::load_set(&Key::namespaced(namespace, name), origin),
+            None => Self::load_add_on(name, origin),
         }
     }
 
@@ -78,7 +78,7 @@ impl Explained {
         )
     }
 
-    fn of_set(set: &Key, origin: &Origin) -> Result<Self, CommandError> {
+    fn load_set(set: &Key, origin: &Origin) -> Result<Self, CommandError> {
         let caches = origin.read(&read_by::<ReplicaSetController>())?;
         let replica_set::SetRollouts { rollouts, contents, messages } =
             replica_set::explain(set, &caches, now())?.ok_or_else(|| missing(&set.to_string()))?;
@@ -88,7 +88,7 @@ impl Explained {
         Ok(Self { rollouts, contents, removal: Removal::default(), messages })
     }
 
-    fn of_addon(name: &str, origin: &Origin) -> Result<Self, CommandError> {
+    fn load_add_on(name: &str, origin: &Origin) -> Result<Self, CommandError> {
         let caches = origin.read(&read_by_rollouts::<AddOnConfigController>())?;
         let addon_config::AddOnRollouts { rollouts, contents, states: _, removal, messages } =
             addon_config::explain(name, &caches, now())?.ok_or_else(|| missing(name))?;
@@ -213,7 +213,8 @@ mod tests {
     fn a_rollout_that_stopped_at_its_canary_is_explained() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain");
         let name = "managed-serviceaccount".to_owned();
-        let args = Args { name, origin: Origin::of_file(folder.join("rollout.yaml")), output: Output::Text };
+        let args =
+            Args { name, origin: Origin::from_file(folder.join("rollout.yaml")), output: Output::Text };
         let explanation =
             Explained::read(&args.name, &args.origin).unwrap_or_else(|error| panic!("{error:?}"));
         golden::check([(folder.join("rollout.txt"), text(&args.name, &explanation))]);
@@ -238,7 +239,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(&file, hub.replace("- groupName: canary", "- groupName: pilot")).unwrap();
         let name = "managed-serviceaccount";
-        let page = text(name, &Explained::read(name, &Origin::of_file(file.path().into())).unwrap());
+        let page = text(name, &Explained::read(name, &Origin::from_file(file.path().into())).unwrap());
         let note = "\n  mandatory group pilot: the placement has no cluster in this group, so the rollout does not wait for it\n";
         assert!(page.contains(note), "{page}");
     }

@@ -39,10 +39,10 @@ pub(super) async fn rows(
 
 /// Returns the names of the sets that contain a cluster, except for the global set.
 fn sets_of(cluster: &ManagedCluster, sets: &[ManagedClusterSet]) -> String {
-    let attributes = ClusterAttributes::of(cluster);
+    let attributes = ClusterAttributes::from_cluster(cluster);
     let own = sets
         .iter()
-        .filter(|set| set.name() != GLOBAL_CLUSTER_SET && SetMembers::of(set).contains(&attributes));
+        .filter(|set| set.name() != GLOBAL_CLUSTER_SET && SetMembers::from_set(set).contains(&attributes));
     own.map(|set| set.name()).collect::<Vec<_>>().join(",")
 }
 
@@ -82,7 +82,7 @@ pub(super) async fn set_rows(
     let bindings = list::<ManagedClusterSetBinding>(client, "", "").await?;
     let clusters = list::<ManagedCluster>(client, "", "").await?;
     let line = |set: &ManagedClusterSet| {
-        let SetUse { bound, members } = SetUse::of(set, &bindings, &clusters);
+        let SetUse { bound, members } = SetUse::new(set, &bindings, &clusters);
         let bound = if bound.is_empty() { "-".to_owned() } else { bound.join(",") };
         [set.name().to_owned(), members.len().to_string(), bound, object_age(set)]
     };
@@ -108,14 +108,15 @@ struct SetUse<'a> {
 }
 
 impl<'a> SetUse<'a> {
-    fn of(
+    fn new(
         set: &ManagedClusterSet,
         bindings: &'a [ManagedClusterSetBinding],
         clusters: &'a [ManagedCluster],
     ) -> Self {
         let bound = bindings.iter().filter(|binding| binding.name() == set.name());
-        let chosen = SetMembers::of(set);
-        let members = clusters.iter().filter(|cluster| chosen.contains(&ClusterAttributes::of(cluster)));
+        let chosen = SetMembers::from_set(set);
+        let members =
+            clusters.iter().filter(|cluster| chosen.contains(&ClusterAttributes::from_cluster(cluster)));
         Self {
             bound: bound.map(|binding| binding.namespace()).collect(),
             members: members.map(|cluster| cluster.name()).collect(),
@@ -124,7 +125,7 @@ impl<'a> SetUse<'a> {
 }
 
 fn set(set: &ManagedClusterSet, bindings: &[ManagedClusterSetBinding], clusters: &[ManagedCluster]) -> Tree {
-    let SetUse { bound, members } = SetUse::of(set, bindings, clusters);
+    let SetUse { bound, members } = SetUse::new(set, bindings, clusters);
     Tree::new(set.name()).with([
         Tree::field("BoundNamespace", &bound.join(",")),
         condition("Empty", set.conditions(), SET_EMPTY, false),

@@ -120,7 +120,7 @@ async fn prepare(client: &kube::Client, hub: &HubArgs) -> Result<(), CommandErro
         ..ObjectMeta::default()
     };
     let account = Key::namespaced(OCM_NAMESPACE, ACCOUNT);
-    let mut writer = WriteArgs::of(hub.clone()).connect().await?;
+    let mut writer = WriteArgs::new(hub.clone()).connect().await?;
     if find::<ServiceAccount>(client, &account).await?.is_none() {
         writer.create(&Namespace { metadata: named(None, OCM_NAMESPACE), ..Namespace::default() }).await?;
         let metadata = named(Some(OCM_NAMESPACE), ACCOUNT);

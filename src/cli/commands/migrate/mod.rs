@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     }
     if is_done {
         block_on(async {
-            let mut writer = WriteArgs::of(origin.hub()).connect().await?;
+            let mut writer = WriteArgs::new(origin.hub()).connect().await?;
             taint::write(&mut writer, cluster, &[tainted()]).await?;
             watch::to_end(args, &plan, ui).await
         })?;
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 fn undo_taint(args: &Args, ui: &mut Ui) -> CommandResult {
     let Args { cluster, dry_run, origin, .. } = args;
     block_on(async {
-        let mut write = WriteArgs::of(origin.hub());
+        let mut write = WriteArgs::new(origin.hub());
         write.dry_run = *dry_run;
         let mut writer = write.connect().await?;
         let removed = TaintChange::Remove { key: MIGRATE_TAINT.into(), effect: None };

@@ -22,7 +22,7 @@ pub(super) fn draws(repo: &ConfigRepo) -> bool {
 
 impl<'a> Seeds<'a> {
     /// Finds the seeds in the Secrets among `objects`.
-    pub(super) fn of(repos: &'a [ConfigRepo], objects: &[Object]) -> Self {
+    pub(super) fn new(repos: &'a [ConfigRepo], objects: &[Object]) -> Self {
         let mut seeds = Self { known: BTreeMap::new(), unknown: Vec::new() };
         for repo in repos.iter().filter(|repo| draws(repo)) {
             let key = random_values::key(repo);

@@ -216,7 +216,7 @@ mod tests {
         let first = commit(1, ["i", "a"]);
         world.commit(&apps, &first.revision, first.tree.clone());
         world.run_for(SignedDuration::from_mins(1)).unwrap();
-        let (snapshot, now) = (HubSnapshot::of(&world.hub), world.now);
+        let (snapshot, now) = (HubSnapshot::new(&world.hub), world.now);
 
         let lost = |repo: &Key| BTreeMap::from([(repo.clone(), "1".repeat(40))]);
         let base = |own: Arc<Checkout>| {
@@ -227,8 +227,8 @@ mod tests {
         let (commits, warnings) = base(commit(2, ["j", "a"])).unwrap();
         let own = [&apps, &infra].map(|repo| (repo.clone(), commit(2, ["j", "a"])));
         assert_eq!(commits, BTreeMap::from(own));
-        let told = "the plan uses 222222222222 as its base instead, which has the same objects";
-        assert_eq!(warnings, [format!("{lacks}{told}")]);
+        let explanation = "the plan uses 222222222222 as its base instead, which has the same objects";
+        assert_eq!(warnings, [format!("{lacks}{explanation}")]);
 
         let unknown = base(commit(2, ["j", "b"])).unwrap_err();
         let reason = "it follows the same commits as config/infra, and objects may move between the two, so a plan would be wrong without it";

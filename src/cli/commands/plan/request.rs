@@ -123,7 +123,7 @@ impl Request<'_> {
                 }
             }
         }
-        let seeds = Seeds::of(&same_source, secrets);
+        let seeds = Seeds::new(&same_source, secrets);
         for (repo, applied) in AppliedCommits::read(&self.repository, seeds.applied())?.found {
             base.entry(repo).or_insert(applied);
         }

@@ -49,7 +49,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     block_on(async {
-        let mut writer = WriteArgs::of(args.hub.clone()).connect().await?;
+        let mut writer = WriteArgs::new(args.hub.clone()).connect().await?;
         let repo = args.repo.find(writer.client()).await?;
         let key = Key::of(&repo);
         if repo.spec.suspend {

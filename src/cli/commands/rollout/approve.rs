@@ -39,7 +39,7 @@ pub(super) fn waiting(explained: &Explained) -> BTreeMap<String, String> {
 
 pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let name = &args.subject.name;
-    let waiting = waiting(&Explained::read(name, &Origin::of_hub(args.write.hub.clone()))?);
+    let waiting = waiting(&Explained::read(name, &Origin::from_hub(args.write.hub.clone()))?);
     let chosen = choose(args, &waiting)?;
     block_on(async {
         let mut writer = args.write.connect().await?;

@@ -25,7 +25,7 @@ pub(in crate::cli::commands) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let name = args.subject.name.as_deref();
     if let Some(name) = name {
         // Fail if the add-on or set does not exist.
-        Explained::read(name, &Origin::of_hub(args.write.hub.clone()))?;
+        Explained::read(name, &Origin::from_hub(args.write.hub.clone()))?;
     }
     block_on(async {
         let mut writer = args.write.connect().await?;

@@ -176,7 +176,7 @@ mod tests {
     async fn a_policy_that_changes_meanwhile_is_read_again() {
         for (conflicts, succeeds, tries) in [(0, true, 1), (2, true, 3), (9, false, 4)] {
             let patches = Arc::default();
-            let mut writer = Writer::of(hub(conflicts, &patches));
+            let mut writer = Writer::new(hub(conflicts, &patches));
             let changed = change(&mut writer, "proxy", PolicyScope::Named, |spec| spec.paused = true).await;
             let patches = patches.lock().unwrap();
             assert_eq!((changed.is_ok(), patches.len()), (succeeds, tries), "{conflicts}");

@@ -79,7 +79,7 @@ fn what_it_pauses(policy: &RolloutPolicy) -> String {
 }
 
 fn resume(args: &Args, name: &str) -> Result<Writer, CommandError> {
-    let explained = Explained::read(name, &Origin::of_hub(args.write.hub.clone()))?;
+    let explained = Explained::read(name, &Origin::from_hub(args.write.hub.clone()))?;
     let decisions = explained.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok());
     let quarantined: BTreeSet<String> =
         decisions.filter_map(|decision| Some(decision.quarantine.as_ref()?.0.clone())).collect();

@@ -33,7 +33,7 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let name = &args.subject.name;
-    let explained = Explained::read(name, &Origin::of_hub(args.write.hub.clone()))?;
+    let explained = Explained::read(name, &Origin::from_hub(args.write.hub.clone()))?;
     let undo = undo_of(&explained.rollouts, |revision| explained.named(revision), now());
     let undo = undo.map_err(|error| refusal(error, name))?;
     block_on(async {

@@ -101,11 +101,15 @@ fn gates_are_read_and_unknown_ones_refused() {
 
 #[test]
 fn a_gate_that_the_agent_does_not_follow_is_told() {
-    let told = |gate: &str| [true, false].map(|is_on| is_without_effect(gate, is_on));
-    assert_eq!(told("RawFeedbackJsonString"), [Some(false), Some(true)], "raw values are always reported");
-    assert_eq!(told("ClusterProperty"), [Some(true), Some(false)]);
-    assert_eq!(told("AllAlpha"), [Some(true), Some(false)]);
-    assert_eq!(told("Unknown"), [None, None]);
+    let ineffective = |gate: &str| [true, false].map(|is_on| is_without_effect(gate, is_on));
+    assert_eq!(
+        ineffective("RawFeedbackJsonString"),
+        [Some(false), Some(true)],
+        "raw values are always reported"
+    );
+    assert_eq!(ineffective("ClusterProperty"), [Some(true), Some(false)]);
+    assert_eq!(ineffective("AllAlpha"), [Some(true), Some(false)]);
+    assert_eq!(ineffective("Unknown"), [None, None]);
 }
 
 #[test]

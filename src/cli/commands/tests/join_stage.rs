@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use super::*;
 
 /// Returns a cluster on which the first `held` conditions are true.
-fn cluster(held: usize) -> Value {
+fn cluster(count: usize) -> Value {
     let condition = |type_: &&str| {
         let time = "2026-01-01T00:00:00Z";
         json!({"type": type_, "status": "True", "reason": "R", "message": "", "lastTransitionTime": time})
     };
-    let conditions: Vec<Value> = [HUB_ACCEPTED, JOINED, AVAILABLE][..held].iter().map(condition).collect();
+    let conditions: Vec<Value> = [HUB_ACCEPTED, JOINED, AVAILABLE][..count].iter().map(condition).collect();
     json!({"metadata": {"name": "c1"}, "spec": {}, "status": {"conditions": conditions}})
 }
 
@@ -32,7 +32,7 @@ async fn waited(answers: &[Result<usize, u16>]) -> Result<(), CommandError> {
     let service = tower::service_fn(move |_: Request<Body>| {
         let read = reads.fetch_add(1, Ordering::Relaxed).min(answers.len() - 1);
         let (code, body) = match answers[read] {
-            Ok(held) => (200, cluster(held)),
+            Ok(count) => (200, cluster(count)),
             Err(code) => (code, refusal(code)),
         };
         let answer = Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));

@@ -11,7 +11,7 @@ fn case(name: &str) -> PathBuf {
 }
 
 fn hub() -> Caches {
-    let origin = Origin::of_file(case("migrate.yaml"));
+    let origin = Origin::from_file(case("migrate.yaml"));
     origin.read(&read_by::<PlacementController>()).unwrap_or_else(|error| panic!("{error:?}"))
 }
 

@@ -44,8 +44,8 @@ fn the_jobs_of_an_addon_that_is_deleted_in_the_middle_of_a_rollout_run() {
     world.variables = Value::Null;
     let waits = plan(&world, "2026-01-01T00:00:02Z");
     assert_eq!(words(&waits), [""; 0], "the job goes on without the configuration");
-    let told = message(&waits, "HookManifestCompleted").unwrap();
-    assert!(told.contains("jobs default/clean has not completed"), "{told}");
+    let condition = message(&waits, "HookManifestCompleted").unwrap();
+    assert!(condition.contains("jobs default/clean has not completed"), "{condition}");
 }
 
 #[test]
@@ -66,8 +66,8 @@ fn a_job_that_takes_long_or_fails_is_told() {
     (world.works, world.variables) = (Vec::new(), Value::Null);
     let late = plan(&world, "2026-01-01T00:10:00Z");
     assert_eq!((words(&late), events(&late)), (vec![], vec!["HookNotCompleted"]));
-    let told = message(&late, "HookManifestCompleted").unwrap();
-    assert!(told.contains("its configuration is missing"), "{told}");
+    let condition = message(&late, "HookManifestCompleted").unwrap();
+    assert!(condition.contains("its configuration is missing"), "{condition}");
 }
 
 #[test]

@@ -38,9 +38,9 @@ fn the_hash_of_a_configuration_of_one_cluster_is_told() {
     let own =
         json!({"group": group, "resource": "addondeploymentconfigs", "namespace": "ns", "name": "config"});
     world.addon["spec"]["configs"] = json!([own]);
-    let told = status(&plan(&world), "configReferences");
-    assert_eq!(told[0]["desiredConfig"]["specHash"], spec_hash(&config(&world.variables)));
-    world.addon["status"]["configReferences"] = told;
+    let references = status(&plan(&world), "configReferences");
+    assert_eq!(references[0]["desiredConfig"]["specHash"], spec_hash(&config(&world.variables)));
+    world.addon["status"]["configReferences"] = references;
     assert!(plan(&world).is_empty(), "it is told once");
     world.variables = serde_json::Value::Null;
     assert!(plan(&world).is_empty(), "the hash of one that is gone stays");

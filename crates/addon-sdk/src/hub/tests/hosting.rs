@@ -95,8 +95,8 @@ fn a_host_that_is_missing_or_not_accepted_changes_nothing() {
         world.host = host;
         let plan = plan(&world);
         assert!(!words(&plan).iter().any(|word| word.contains("ManifestWork")), "{:?}", words(&plan));
-        let told = message(&plan, "HostingClusterValidity").unwrap();
-        assert!(told.starts_with("False: hosting cluster h is not"), "{told}");
+        let condition = message(&plan, "HostingClusterValidity").unwrap();
+        assert!(condition.starts_with("False: hosting cluster h is not"), "{condition}");
     }
 }
 

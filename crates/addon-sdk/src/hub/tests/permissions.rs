@@ -13,11 +13,11 @@ fn roles() -> Vec<HubRole> {
 
 fn wanted(world: &World, hub_permissions: Option<Vec<PolicyRule>>, hub_roles: Vec<HubRole>) -> Wanted {
     let addon: ManagedClusterAddOn = Object::from_value(world.addon.clone()).unwrap().to_typed().unwrap();
-    Wanted::of(&addon, &AddOnOptions { hub_permissions, hub_roles, ..AddOnOptions::default() })
+    Wanted::new(&addon, &AddOnOptions { hub_permissions, hub_roles, ..AddOnOptions::default() })
 }
 
-fn held(world: &World, cluster: &str) -> Held {
-    Held::read(&Key::namespaced(cluster, "a"), &world.caches()).unwrap()
+fn existing(world: &World, cluster: &str) -> Existing {
+    Existing::read(&Key::namespaced(cluster, "a"), &world.caches()).unwrap()
 }
 
 /// Returns the applied objects.
@@ -45,7 +45,7 @@ const LISTER: &str = "RoleBinding shared/open-cluster-management:a:role:lister:a
 fn an_agent_has_existing_roles_in_its_own_and_in_a_shared_namespace_until_the_addon_leaves_them_out() {
     let mut world = World::new(&[]);
     let both = wanted(&world, Some(Vec::new()), roles());
-    let given = held(&world, "c1").give(&both);
+    let given = existing(&world, "c1").give(&both);
     assert_eq!(written(&given), [READER, LISTER], "without rules it has no Role of its own");
     world.bindings = applied(&given);
     let lister = &world.bindings[1];
@@ -53,13 +53,13 @@ fn an_agent_has_existing_roles_in_its_own_and_in_a_shared_namespace_until_the_ad
     let user = "system:open-cluster-management:cluster:c1:addon:a:agent:a-agent";
     assert_eq!(lister["subjects"][0]["name"], user);
 
-    let now = held(&world, "c1");
+    let now = existing(&world, "c1");
     assert_eq!(written(&now.give(&both)), [""; 0]);
     assert_eq!(written(&now.revoke_others(&both)), [""; 0]);
     let one = wanted(&world, Some(Vec::new()), roles().into_iter().take(1).collect());
     assert_eq!(written(&now.revoke_others(&one)), [LISTER]);
     assert_eq!(written(&now.revoke()), [READER, LISTER]);
-    assert_eq!(written(&held(&world, "c2").revoke()), [""; 0], "those of another cluster stay");
+    assert_eq!(written(&existing(&world, "c2").revoke()), [""; 0], "those of another cluster stay");
 }
 
 #[test]
@@ -67,8 +67,8 @@ fn rules_and_roles_go_together_and_only_to_an_agent_with_an_identity() {
     let world = World::new(&[]);
     let own = "c1/open-cluster-management:a:agent";
     let rules = Some(vec![PolicyRule::default()]);
-    let given = held(&world, "c1").give(&wanted(&world, rules, roles()));
+    let given = existing(&world, "c1").give(&wanted(&world, rules, roles()));
     let (role, binding) = (format!("Role {own}"), format!("RoleBinding {own}"));
     assert_eq!(written(&given), [role.as_str(), binding.as_str(), READER, LISTER]);
-    assert_eq!(written(&held(&world, "c1").give(&wanted(&world, None, roles()))), [""; 0]);
+    assert_eq!(written(&existing(&world, "c1").give(&wanted(&world, None, roles()))), [""; 0]);
 }

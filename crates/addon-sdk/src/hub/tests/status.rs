@@ -21,9 +21,9 @@ fn concluded(kind: &str, failure: FailureKind) -> Plan {
     let outcomes = plan.steps.iter().map(|step| step.iter().map(outcome).collect()).collect();
     let done = Executed { plan, outcomes };
     let key = Key::namespaced("c1", "a");
-    let mut told = Plan::nothing();
-    told.status = DeployController::<Demo>::conclude(&key, &world.caches(), &done, NOW).unwrap();
-    told
+    let mut reported = Plan::nothing();
+    reported.status = DeployController::<Demo>::conclude(&key, &world.caches(), &done, NOW).unwrap();
+    reported
 }
 
 #[test]
@@ -32,9 +32,9 @@ fn a_refused_permission_or_work_is_named_on_the_addon_of_a_program_and_degrades_
         ("RoleBinding", "RegistrationApplied", "Failed to set permission for hub agent: no"),
         ("ManifestWork", "ManifestApplied", "failed to apply manifestWork: no"),
     ] {
-        let told = concluded(kind, FailureKind::Forbidden);
-        assert_eq!(message(&told, type_).unwrap(), format!("False: {reason}"));
-        assert_eq!(message(&told, "Degraded").unwrap(), format!("True: {reason}"));
+        let plan = concluded(kind, FailureKind::Forbidden);
+        assert_eq!(message(&plan, type_).unwrap(), format!("False: {reason}"));
+        assert_eq!(message(&plan, "Degraded").unwrap(), format!("True: {reason}"));
     }
     assert_eq!(concluded("ManifestWork", FailureKind::Unavailable).status, None, "it is tried again");
 }
@@ -53,8 +53,8 @@ fn reported(applied: &str, conditions: &[Value]) -> World {
     };
     let mut work = plan(&world).steps.iter().flatten().find_map(work).unwrap();
     work["metadata"]["generation"] = json!(1);
-    let told = [condition("Applied", applied, "R"), condition("Available", "True", "R")];
-    work["status"] = json!({"conditions": told, "resourceStatus": {"manifests": []}});
+    let observed = [condition("Applied", applied, "R"), condition("Available", "True", "R")];
+    work["status"] = json!({"conditions": observed, "resourceStatus": {"manifests": []}});
     world.works = vec![serde_json::from_value(work).unwrap()];
     world.addon["status"]["conditions"] = json!(conditions);
     world

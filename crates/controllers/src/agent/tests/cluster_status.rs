@@ -46,9 +46,9 @@ fn an_agent_that_is_not_accepted_tells_so_and_reports_nothing() {
     let cluster = json!({"metadata": {"name": "c1", "uid": "u", "resourceVersion": "1"}, "spec": {}});
     caches.replace::<ManagedCluster>(Site::Hub, vec![serde_json::from_value(cluster).unwrap()], "1");
     let plan = ClusterStatusController::plan(&Key::cluster("c1"), &caches, Timestamp::UNIX_EPOCH).unwrap();
-    let told: Vec<&str> = plan.events.iter().map(|event| event.reason.as_str()).collect();
+    let reasons: Vec<&str> = plan.events.iter().map(|event| event.reason.as_str()).collect();
     assert_eq!(
-        (told.as_slice(), plan.status, plan.steps.len()),
+        (reasons.as_slice(), plan.status, plan.steps.len()),
         (["ManagedClusterIsNotAccepted"].as_slice(), None, 0)
     );
 }

@@ -13,7 +13,7 @@ fn typed<K: object::Kind>(object: Value) -> K {
 }
 
 /// Returns the caches of a spoke with the namespaces `held` and of a hub that requests `wanted`.
-fn caches(wanted: &[&str], held: &[(&str, Option<&str>)]) -> Caches {
+fn caches(wanted: &[&str], present: &[(&str, Option<&str>)]) -> Caches {
     let mut caches = Caches::default();
     caches.set_settings(AgentSettings::new(AgentIdentity::parse(&format!("c1/a/{HASH}")).unwrap()));
     let accepted = json!([{"type": "HubAcceptedManagedCluster", "status": "True", "reason": "HubClusterAdminAccepted",
@@ -27,7 +27,7 @@ fn caches(wanted: &[&str], held: &[(&str, Option<&str>)]) -> Caches {
             label.iter().map(|label| (LABEL_NAME.to_owned(), json!(label))).collect();
         typed(json!({"metadata": {"name": name, "uid": name, "resourceVersion": "1", "labels": labels}}))
     };
-    caches.replace::<Namespace>(Site::Spoke, held.iter().map(namespace).collect(), "1");
+    caches.replace::<Namespace>(Site::Spoke, present.iter().map(namespace).collect(), "1");
     caches
 }
 

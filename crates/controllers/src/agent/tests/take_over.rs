@@ -107,7 +107,7 @@ struct TakeOver {
 }
 
 impl TakeOver {
-    fn of(objects: Vec<Value>) -> Self {
+    fn new(objects: Vec<Value>) -> Self {
         let limits = DispatcherLimits { coalesce: SignedDuration::from_millis(50), computations: 1 };
         let mut dispatcher = Dispatcher::new(limits, true);
         dispatcher.add::<WorkController>();
@@ -201,14 +201,14 @@ fn an_applied_work_costs_one_write_that_adopts_its_inventory() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut objects = vec![work(&names, true), inventory(&names)];
     objects.extend(names.iter().map(|name| live(name, ours())));
-    let mut taken = TakeOver::of(objects);
+    let mut taken = TakeOver::new(objects);
     assert_eq!(taken.run(120).written(), [ADOPTED]);
 }
 
 #[test]
 fn a_work_that_was_applied_in_part_is_applied_once_and_loses_nothing() {
     // The agent has created two of three objects. It writes the inventory and the status at the end.
-    let mut taken = TakeOver::of(vec![
+    let mut taken = TakeOver::new(vec![
         work(&["a", "b", "c"], false),
         inventory(&[]),
         live("a", ours()),
@@ -226,13 +226,13 @@ fn a_work_that_was_applied_in_part_is_applied_once_and_loses_nothing() {
     assert_eq!(count("patch ConfigMap"), 1, "the owner of b: {:#?}", taken.written());
     // One write for the objects with the right owner, and one for the third object.
     assert_eq!(count("patch ManifestWork"), 2, "{:#?}", taken.written());
-    let kept = &taken.hub.objects[&("ManifestWork".to_owned(), Key::namespaced("c1", "w"))];
-    assert_eq!(kept.0["status"]["conditions"][0]["reason"], "AppliedManifestWorkComplete");
+    let work = &taken.hub.objects[&("ManifestWork".to_owned(), Key::namespaced("c1", "w"))];
+    assert_eq!(work.0["status"]["conditions"][0]["reason"], "AppliedManifestWorkComplete");
 }
 
 #[test]
 fn an_object_that_left_the_work_is_pruned_only_if_it_belongs_to_it() {
-    let mut taken = TakeOver::of(vec![
+    let mut taken = TakeOver::new(vec![
         work(&["a"], true),
         inventory(&["a", "gone", "left", "shared", "replaced"]),
         live("a", ours()),
@@ -241,8 +241,8 @@ fn an_object_that_left_the_work_is_pruned_only_if_it_belongs_to_it() {
         live("replaced", json!([])),
     ]);
     taken.run(120);
-    let kept = ["AppliedManifestWork hash-w", "ConfigMap a", "ConfigMap replaced", "ConfigMap shared"];
-    assert_eq!(taken.left()[..4], kept);
+    let expected = ["AppliedManifestWork hash-w", "ConfigMap a", "ConfigMap replaced", "ConfigMap shared"];
+    assert_eq!(taken.left()[..4], expected);
     let deleted: Vec<_> = taken.written().into_iter().filter(|write| write.starts_with("delete")).collect();
     assert_eq!(deleted, ["delete ConfigMap left"]);
     let shared = &taken.hub.objects[&("ConfigMap".to_owned(), Key::namespaced("default", "shared"))];
@@ -254,9 +254,9 @@ fn an_object_that_left_the_work_is_pruned_only_if_it_belongs_to_it() {
 #[test]
 fn a_deletion_goes_on_from_wherever_it_stopped() {
     let objects = || {
-        let mut held = live("held", ours());
-        held["metadata"]["finalizers"] = json!(["example.com/slow"]);
-        vec![live("a", ours()), held, live("of-others", json!([])), live("unlisted", json!([]))]
+        let mut slow = live("held", ours());
+        slow["metadata"]["finalizers"] = json!(["example.com/slow"]);
+        vec![live("a", ours()), slow, live("of-others", json!([])), live("unlisted", json!([]))]
     };
     let names = ["a", "gone", "held", "of-others"];
     let mut held_and_gone = inventory(&names);
@@ -278,7 +278,7 @@ fn a_deletion_goes_on_from_wherever_it_stopped() {
         if !begun {
             all.retain(|object| !matches!(object["metadata"]["name"].as_str(), Some("a" | "held")));
         }
-        let mut taken = TakeOver::of(all);
+        let mut taken = TakeOver::new(all);
         taken.run(5);
         if begun {
             let left = taken.left();
@@ -313,7 +313,7 @@ fn an_eviction_that_runs_is_stopped_by_its_work_and_begins_anew_without_it() {
         inventory["status"]["evictionStartTime"] = "2020-01-01T00:00:00Z".into();
         inventory
     };
-    let mut back = TakeOver::of(vec![work(&["a"], true), evicting(inventory(&["a"])), live("a", ours())]);
+    let mut back = TakeOver::new(vec![work(&["a"], true), evicting(inventory(&["a"])), live("a", ours())]);
     back.run(180);
     assert_eq!(back.left(), ["AppliedManifestWork hash-w", "ConfigMap a", "ManifestWork w"]);
     let cleared = r#"patch AppliedManifestWork hash-w: {"status":{"evictionStartTime":null}}"#;
@@ -324,7 +324,7 @@ fn an_eviction_that_runs_is_stopped_by_its_work_and_begins_anew_without_it() {
     let mut other = work(&["b"], true);
     other["metadata"]["name"] = "other".into();
     other["spec"]["workload"]["manifests"] = json!([]);
-    let mut missing = TakeOver::of(vec![other, evicting(inventory(&["a"])), live("a", ours())]);
+    let mut missing = TakeOver::new(vec![other, evicting(inventory(&["a"])), live("a", ours())]);
     missing.run(58);
     assert!(missing.left().contains(&"ConfigMap a".to_owned()), "{:#?}", missing.written());
     missing.run(10);

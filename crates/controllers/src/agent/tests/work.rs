@@ -23,12 +23,12 @@ fn work(name: &str) -> Value {
 }
 
 /// Advances the clock by a second and returns what was written. If `held`, no write is executed.
-fn run(hub: &mut MemoryHub, held: bool) -> Vec<Object> {
-    run_with(hub, held, &mut Vec::new())
+fn run(hub: &mut MemoryHub, is_held: bool) -> Vec<Object> {
+    run_with(hub, is_held, &mut Vec::new())
 }
 
 /// Like [`run`], but also adds the planned writes to `planned`.
-fn run_with(hub: &mut MemoryHub, held: bool, planned: &mut Vec<Action>) -> Vec<Object> {
+fn run_with(hub: &mut MemoryHub, is_held: bool, planned: &mut Vec<Action>) -> Vec<Object> {
     let mut written = Vec::new();
     hub.now += SignedDuration::from_secs(1);
     loop {
@@ -47,7 +47,7 @@ fn run_with(hub: &mut MemoryHub, held: bool, planned: &mut Vec<Action>) -> Vec<O
                     let answer = Ok(LookupAnswer::Mapping(Some(mapping)));
                     hub.dispatcher.looked_up(site, &lookup, answer, hub.now);
                 }
-                Command::Act(_) if held => {}
+                Command::Act(_) if is_held => {}
                 command => written.extend(hub.execute(command)),
             }
         }
@@ -164,7 +164,7 @@ fn keeps_unwanted(is_away: bool) -> bool {
         match command {
             Command::Watch(kind) if is_away && kind.gvk.kind == "ManifestWork" => {
                 let kept: ManifestWork = serde_json::from_value(work("a")).unwrap();
-                hub.dispatcher.kept(vec![kept], hub.now);
+                hub.dispatcher.load_persisted(vec![kept], hub.now);
             }
             command => drop(hub.execute(command)),
         }

@@ -31,7 +31,12 @@ pub(super) fn served(gvk: &Gvk, view: &impl View) -> Served {
 }
 
 impl ManifestDecision {
-    pub(super) fn of(wanted: &Wanted, work: &ManifestWork, owner: &OwnerReference, view: &impl View) -> Self {
+    pub(super) fn new(
+        wanted: &Wanted,
+        work: &ManifestWork,
+        owner: &OwnerReference,
+        view: &impl View,
+    ) -> Self {
         Self::made(wanted, view, |live| match live {
             Ok(_) if is_complete(work, &wanted.meta) => Some(ApplyDecision::Leave),
             Ok(live) => Some(decide(wanted, live.as_deref(), owner, was_applied(work, &wanted.meta))),
@@ -41,7 +46,7 @@ impl ManifestDecision {
     }
 
     /// Decides about a manifest of a complete work.
-    pub(super) fn of_complete(
+    pub(super) fn new_complete(
         wanted: &Wanted,
         work: &ManifestWork,
         owner: &OwnerReference,

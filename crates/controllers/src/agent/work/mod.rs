@@ -27,7 +27,7 @@ impl Controller for WorkController {
     const NAME: &'static str = "work-agent";
     type Primary = ManifestWork;
     // An absent work is left to the controller of unmanaged applied works, which waits for the hub.
-    const USES_KEPT: bool = true;
+    const USES_PERSISTED: bool = true;
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on_site::<AppliedManifestWork>(Site::Spoke, |change, view| {
@@ -50,7 +50,7 @@ impl Controller for WorkController {
             return Ok(None);
         }
         let Some(status) = on_spoke.status(view, done, now) else { return Ok(None) };
-        Ok(StatusWrite::of_status(work.as_ref(), work.status.as_ref(), &status))
+        Ok(StatusWrite::from_status(work.as_ref(), work.status.as_ref(), &status))
     }
 }
 

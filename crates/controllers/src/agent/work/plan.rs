@@ -61,7 +61,7 @@ impl WorkOnSpoke {
 
     /// Returns the executor of the work. If the hub does not have the work, the agent itself removes the objects.
     pub(super) fn executor(&self) -> Executor {
-        Executor::of(self.work.as_ref().and_then(|work| work.spec.executor.as_ref()))
+        Executor::from_spec(self.work.as_ref().and_then(|work| work.spec.executor.as_ref()))
     }
 
     pub(super) fn owner(&self) -> Option<OwnerReference> {
@@ -137,7 +137,7 @@ impl WorkOnSpoke {
             return self.take_over(plan, work, applied, view);
         }
         let decisions: Vec<ManifestDecision> =
-            self.wanted.iter().map(|wanted| ManifestDecision::of(wanted, work, &owner, view)).collect();
+            self.wanted.iter().map(|wanted| ManifestDecision::new(wanted, work, &owner, view)).collect();
         let mut entries = self.inventory(&decisions);
         let (mut removals, mut gone) = (Vec::new(), Vec::new());
         // A work that an earlier process kept may be older than the inventory. See
@@ -186,7 +186,7 @@ impl WorkOnSpoke {
         if self.wanted.iter().all(is_recorded) {
             return;
         }
-        let decide = |wanted: &Wanted| ManifestDecision::of_complete(wanted, work, &owner, view);
+        let decide = |wanted: &Wanted| ManifestDecision::new_complete(wanted, work, &owner, view);
         let decisions: Vec<ManifestDecision> = self.wanted.iter().map(decide).collect();
         if decisions.iter().any(|decision| decision.decision.is_none()) {
             return;

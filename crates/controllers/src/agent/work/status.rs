@@ -38,7 +38,7 @@ impl WorkOnSpoke {
             return None;
         }
         let decisions: Vec<ManifestDecision> =
-            self.wanted.iter().map(|wanted| ManifestDecision::of(wanted, work, &owner, view)).collect();
+            self.wanted.iter().map(|wanted| ManifestDecision::new(wanted, work, &owner, view)).collect();
         // One status write reports all manifests once all outcomes are known. A write that this plan could not
         // make yet, such as without an inventory, is made and reported by the next plan.
         if !is_reached && decisions.iter().any(|decision| matches!(decision.attempt(), Attempt::None)) {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::PlacementRollout;
-use super::fleet::{AddOnFleet, KeptRollout};
+use super::fleet::{AddOnFleet, CachedRollout};
 use super::input::{AddOnInput, ConfigProblem, INVALID, MISSING, PlacementNode};
 use crate::MESSAGE;
 use crate::hub::addon_creation::is_by_placements;
@@ -92,7 +92,7 @@ impl AddOnInput {
     pub(super) fn decide(&mut self, view: &impl View, now: Timestamp) -> Read<DecidedAddOn> {
         let mut decided = DecidedAddOn { removal: self.removal(view, now)?, ..DecidedAddOn::default() };
         // Keep the changes for the next decision, even if this one covers less.
-        let mut held = self.fleet.rollouts_at(now);
+        let mut cached = self.fleet.rollouts_at(now);
         let rest = self.fleet.rest(self.basis(&[], None), &self.changed);
         if !config_refs::is_managed(&self.cma) {
             return Ok(decided);
@@ -110,7 +110,7 @@ impl AddOnInput {
         let pass = AddOnContext { view, now, status, policy, granted, memory, records, is_decided };
         let placements = std::mem::take(&mut self.placements);
         for node in &placements {
-            self.decide_placement(node, &pass, held.remove(&node.placement), &mut decided)?;
+            self.decide_placement(node, &pass, cached.remove(&node.placement), &mut decided)?;
         }
         self.placements = placements;
         if self.settled {
@@ -125,7 +125,7 @@ impl AddOnInput {
         &mut self,
         node: &PlacementNode,
         pass: &AddOnContext<'_, V>,
-        held: Option<KeptRollout>,
+        cached: Option<CachedRollout>,
         decided: &mut DecidedAddOn,
     ) -> Read<()> {
         let desired = resolve([self.defaults.as_slice(), &node.configs]);
@@ -145,15 +145,15 @@ impl AddOnInput {
         if let Some(problem) = problem {
             // A quarantine and the last valid strategy survive a temporarily missing configuration. A breach does
             // not, because nobody checks whether it still applies.
-            let kept = remembered.cloned().map(|memory| RolloutStatus { late_since: None, ..memory });
+            let memory = remembered.cloned().map(|memory| RolloutStatus { late_since: None, ..memory });
             let condition = problem.of_placement();
             let rollout = PlacementRollout::undecided(placement, revision, condition.message.clone());
             set_condition(&mut progression.conditions, condition, pass.now);
-            decided.add(rollout, progression, kept);
+            decided.add(rollout, progression, memory);
             return Ok(());
         }
         if !pass.is_decided {
-            self.postpone(&placement, held);
+            self.postpone(&placement, cached);
             if condition.is_none() || !progress::is_of(&progression, &desired) {
                 let observed = progress::undecided_condition(node.clusters.count());
                 set_condition(&mut progression.conditions, observed, pass.now);
@@ -173,14 +173,14 @@ impl AddOnInput {
             last_strategy.as_ref().and_then(|last| Strategy::read(last, node.group_size).ok());
         let good = config_refs::last_known_good(&progression.config_references);
         let basis = self.basis(&node.configs, good);
-        let held = held.filter(|held| held.basis == basis);
-        let mut kept = held.unwrap_or_else(|| KeptRollout::new(basis, &rules));
-        self.update(&mut kept, node, rules, pass)?;
-        let decision = kept.members.rollout.advance(pass.now);
-        let input = Arc::clone(kept.members.rollout.input());
-        self.incomplete.extend(kept.incomplete.iter().map(|(name, problem)| (name.clone(), problem.clone())));
-        self.assign(&kept, &decision, decided);
-        self.fleet.rollouts.insert(placement.clone(), kept);
+        let reusable = cached.filter(|cached| cached.basis == basis);
+        let mut current = reusable.unwrap_or_else(|| CachedRollout::new(basis, &rules));
+        self.update(&mut current, node, rules, pass)?;
+        let decision = current.members.rollout.advance(pass.now);
+        let input = Arc::clone(current.members.rollout.input());
+        self.incomplete.extend(current.incomplete.clone());
+        self.assign(&current, &decision, decided);
+        self.fleet.rollouts.insert(placement.clone(), current);
         self.install(&input, &decision, pass.now, decided);
         progression.config_references = config_refs::install_references(
             &desired,
@@ -258,8 +258,8 @@ impl AddOnInput {
             if let Some(first) = refused.next() {
                 let clusters = counted(1 + refused.count(), "cluster");
                 let reason = first.message.trim_end_matches('.');
-                let told = format!(" The add-on cannot be created on {clusters}: {reason}.");
-                condition.message.push_str(&told);
+                let addition = format!(" The add-on cannot be created on {clusters}: {reason}.");
+                condition.message.push_str(&addition);
             }
         }
         if !self.fleet.unreadable.is_empty() {

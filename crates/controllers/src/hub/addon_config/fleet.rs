@@ -119,7 +119,7 @@ pub(in crate::hub) struct AddOnFleet {
     /// By placement: the clusters that later placements select.
     pub(super) taken: Vec<Arc<BTreeSet<String>>>,
     /// The rollouts, by placement.
-    pub(super) rollouts: BTreeMap<Key, KeptRollout>,
+    pub(super) rollouts: BTreeMap<Key, CachedRollout>,
     rest: Rest,
     pub(in crate::hub) installation: Installation,
     /// The clusters for reports, sorted by name.
@@ -154,7 +154,7 @@ struct OwnConfig {
 }
 
 /// The rollout on the clusters of a placement.
-pub(super) struct KeptRollout {
+pub(super) struct CachedRollout {
     pub(super) basis: RolloutBasis,
     pub(super) members: MemberRollout,
     /// The configurations for the hashes of the rollout.
@@ -325,7 +325,7 @@ impl AddOnFleet {
 
     /// Takes the rollouts of the last decision. Returns none if the clock went back, because past times may then
     /// be in the future.
-    pub(super) fn rollouts_at(&mut self, now: Timestamp) -> BTreeMap<Key, KeptRollout> {
+    pub(super) fn rollouts_at(&mut self, now: Timestamp) -> BTreeMap<Key, CachedRollout> {
         let rollouts = std::mem::take(&mut self.rollouts);
         let last = std::mem::replace(&mut self.decided, now);
         if now < last { BTreeMap::new() } else { rollouts }

@@ -13,8 +13,8 @@ pub(super) struct ConfigHashes(BTreeMap<ObjectRef, (Weak<Object>, String)>);
 impl ConfigHashes {
     /// Returns the hash of a configuration. A changed object has a different address in the caches.
     pub(super) fn of(&mut self, reference: &ObjectRef, object: &Arc<Object>) -> String {
-        let held = self.0.get(reference).filter(|(held, _)| held.as_ptr() == Arc::as_ptr(object));
-        if let Some((_, hash)) = held {
+        let known = self.0.get(reference).filter(|(known, _)| known.as_ptr() == Arc::as_ptr(object));
+        if let Some((_, hash)) = known {
             return hash.clone();
         }
         let hash = spec_hash::spec_hash(object);

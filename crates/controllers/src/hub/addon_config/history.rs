@@ -46,8 +46,8 @@ impl AddOnInput {
         status: &ClusterManagementAddOnStatus,
         view: &impl View,
     ) -> Read<Vec<Action>> {
-        let mut held = of_addon(&self.name, view)?;
-        if held.len() <= REVISION_HISTORY_LIMIT || !self.fleet.unreadable.is_empty() {
+        let mut revisions = of_addon(&self.name, view)?;
+        if revisions.len() <= REVISION_HISTORY_LIMIT || !self.fleet.unreadable.is_empty() {
             return Ok(Vec::new());
         }
         let used = self.used(decided, status);
@@ -55,13 +55,13 @@ impl AddOnInput {
             let hash = snapshot.name().rsplit('.').next().unwrap_or_default();
             used.contains(hash) || self.fleet.hashes.contains_key(hash)
         };
-        held.retain(|snapshot| !is_used(snapshot) && !snapshot.is_terminating());
+        revisions.retain(|snapshot| !is_used(snapshot) && !snapshot.is_terminating());
         let age = |snapshot: &Arc<ControllerRevision>| {
             let created = snapshot.metadata.creation_timestamp.as_ref().map(|created| created.0);
             (std::cmp::Reverse(created), snapshot.name().to_owned())
         };
-        held.sort_by_key(age);
-        let surplus = held.get(REVISION_HISTORY_LIMIT..).unwrap_or_default();
+        revisions.sort_by_key(age);
+        let surplus = revisions.get(REVISION_HISTORY_LIMIT..).unwrap_or_default();
         let known = self.fleet.addons.len();
         if surplus.is_empty() || known == 0 || known != addon_reads::keys_of_name(&self.name, view)?.len() {
             return Ok(Vec::new());

@@ -118,15 +118,15 @@ impl AddOnInput {
         let PlacementStrategy { namespace, name, configs, rollout_strategy, unknown: _ } = strategy;
         let key = Key::namespaced(namespace, name);
         let selection = self.fleet.selections.of(&key, view, now)?;
-        let held = self.cma.status.iter().flat_map(|status| &status.install_progressions);
-        let held =
-            held.filter(|p| (&p.namespace, &p.name) == (namespace, name)).flat_map(|p| &p.config_references);
-        let held: Vec<Config> = held
+        let progressions = self.cma.status.iter().flat_map(|status| &status.install_progressions);
+        let hashed: Vec<Config> = progressions
+            .filter(|p| (&p.namespace, &p.name) == (namespace, name))
+            .flat_map(|p| &p.config_references)
             .filter_map(|r| Some(config_refs::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)))
             .collect();
         let placement = view.get::<Placement>(&key)?;
         self.settled &= selection.settled;
-        let configs = self.with_content(None, config_refs::named(configs, &held), view)?;
+        let configs = self.with_content(None, config_refs::named(configs, &hashed), view)?;
         self.placements.push(PlacementNode {
             placement: key,
             rollout_strategy: rollout_strategy.clone(),
@@ -169,7 +169,8 @@ impl AddOnInput {
                 config.hash = String::new();
                 let content = view.observed(&object)?;
                 if let Some(content) = &content {
-                    config.hash = view.index(|kept: &mut AddOnFleets| kept.hashes.of(&object, content))?;
+                    config.hash =
+                        view.index(|fleets: &mut AddOnFleets| fleets.hashes.of(&object, content))?;
                     self.contents.insert(config.clone(), Arc::clone(content));
                 }
                 if let Some(cluster) = cluster {
@@ -185,24 +186,23 @@ impl AddOnInput {
     pub(super) fn own(&mut self, addon: Option<&ManagedClusterAddOn>, view: &impl View) -> Read<Vec<Config>> {
         let Some(addon) = addon else { return Ok(Vec::new()) };
         let references = addon.status.iter().flat_map(|status| &status.config_references);
-        let held: Vec<Config> = references
+        let hashed: Vec<Config> = references
             .filter_map(|r| Some(config_refs::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)))
             .collect();
         let ManagedClusterAddOnSpec { install_namespace: _, configs, unknown: _ } = &addon.spec;
-        self.with_content(Some(addon.namespace()), config_refs::named(configs, &held), view)
+        self.with_content(Some(addon.namespace()), config_refs::named(configs, &hashed), view)
     }
 
     /// Returns the configurations for the hashes of the rollout: those that placements request, and those that
     /// clusters were assigned or last succeeded with.
     pub(super) fn contents_by_hash(&self) -> BTreeMap<Hash, Vec<Config>> {
         let asked = self.placements.iter().map(|node| resolve([self.defaults.as_slice(), &node.configs]));
-        let held = self.fleet.addons.values().filter_map(|addon| {
+        let assigned = self.fleet.addons.values().filter_map(|addon| {
             let references = &addon.status.as_ref()?.config_references;
             let named = [config_refs::desired(references), config_refs::applied(references)];
             Some(named.into_iter().chain([progress::last_good(addon)]).flatten())
         });
-        let held = held.flatten();
-        asked.chain(held).map(|configs| (Hash(address(&configs)), configs)).collect()
+        asked.chain(assigned.flatten()).map(|configs| (Hash(address(&configs)), configs)).collect()
     }
 
     /// Returns the problem of a set of configurations for an add-on with a template: one does not exist, or the

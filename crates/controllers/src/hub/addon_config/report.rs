@@ -29,8 +29,8 @@ pub(in crate::hub) fn report(name: &str, view: &impl View, now: Timestamp) -> Re
     let Some(cma) = view.get::<ClusterManagementAddOn>(&Key::cluster(name))? else { return Ok(None) };
     let mut input = AddOnInput::read(cma, view, now)?;
     let decided = input.decide(view, now)?;
-    let held = std::mem::take(&mut input.fleet.reported);
-    let reported = read_changed(held, &input.states(&decided, now), &input.fleet.addons);
+    let before = std::mem::take(&mut input.fleet.reported);
+    let reported = read_changed(before, &input.states(&decided, now), &input.fleet.addons);
     let clusters = reported.iter().map(|read| Arc::clone(&read.cluster)).collect();
     input.fleet.reported = reported;
     input.keep(view)?;
@@ -51,22 +51,22 @@ pub(in crate::hub) fn last_change(add_on: &str, view: &impl View, now: Timestamp
 
 /// Reads the clusters that changed.
 fn read_changed(
-    held: Vec<ReportedCluster>,
+    before: Vec<ReportedCluster>,
     states: &BTreeMap<&str, Cow<'_, ClusterState>>,
     addons: &BTreeMap<String, Arc<ManagedClusterAddOn>>,
 ) -> Vec<ReportedCluster> {
-    let (mut held, mut addons) = (held.into_iter().peekable(), addons.iter().peekable());
+    let (mut before, mut addons) = (before.into_iter().peekable(), addons.iter().peekable());
     let mut reported = Vec::with_capacity(states.len());
     for (name, state) in states {
-        while held.next_if(|held| held.cluster.name.as_str() < *name).is_some() {}
+        while before.next_if(|before| before.cluster.name.as_str() < *name).is_some() {}
         while addons.next_if(|(cluster, _)| cluster.as_str() < *name).is_some() {}
         let addon = addons.next_if(|(cluster, _)| cluster.as_str() == *name).map(|(_, addon)| addon);
-        let is_same = |held: &ReportedCluster| {
-            held.cluster.name == *name
-                && held.cluster.state == **state
-                && held.addon.as_ref().map(Arc::as_ptr) == addon.map(Arc::as_ptr)
+        let is_same = |before: &ReportedCluster| {
+            before.cluster.name == *name
+                && before.cluster.state == **state
+                && before.addon.as_ref().map(Arc::as_ptr) == addon.map(Arc::as_ptr)
         };
-        reported.push(held.next_if(is_same).unwrap_or_else(|| ReportedCluster {
+        reported.push(before.next_if(is_same).unwrap_or_else(|| ReportedCluster {
             addon: addon.cloned(),
             cluster: Arc::new(WorkloadCluster::read(name, state, addon.map(Arc::as_ref))),
         }));
@@ -100,28 +100,28 @@ mod tests {
             vec![("b", "1", &timed_out), ("d", "2", &done)],
         ];
         let mut addons: BTreeMap<String, Arc<ManagedClusterAddOn>> = BTreeMap::new();
-        let mut held = Vec::new();
-        let mut kept = Vec::new();
+        let mut cached = Vec::new();
+        let mut reused = Vec::new();
         for round in rounds {
             let before = std::mem::take(&mut addons);
             for (name, hash, _) in &round {
                 let new = addon(name, hash);
-                let same = before.get(*name).filter(|held| ***held == *new).cloned();
+                let same = before.get(*name).filter(|cached| ***cached == *new).cloned();
                 addons.insert((*name).to_owned(), same.unwrap_or(new));
             }
             let states = round.iter().map(|(name, _, state)| (*name, Cow::Borrowed(*state))).collect();
             let old: Vec<Arc<WorkloadCluster>> =
-                held.iter().map(|held: &ReportedCluster| Arc::clone(&held.cluster)).collect();
+                cached.iter().map(|cached: &ReportedCluster| Arc::clone(&cached.cluster)).collect();
             let (reported, anew) =
-                (read_changed(held, &states, &addons), read_changed(Vec::new(), &states, &addons));
+                (read_changed(cached, &states, &addons), read_changed(Vec::new(), &states, &addons));
             let clusters = |read: &[ReportedCluster]| {
                 read.iter().map(|read| (*read.cluster).clone()).collect::<Vec<_>>()
             };
             assert_eq!(clusters(&reported), clusters(&anew));
             let is_old = |read: &&ReportedCluster| old.iter().any(|old| Arc::ptr_eq(old, &read.cluster));
-            kept.push(reported.iter().filter(is_old).count());
-            held = reported;
+            reused.push(reported.iter().filter(is_old).count());
+            cached = reported;
         }
-        assert_eq!(kept, [0, 1, 2], "the others are as they were");
+        assert_eq!(reused, [0, 1, 2], "the others are as they were");
     }
 }

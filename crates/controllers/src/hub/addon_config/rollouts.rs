@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::decide::{AddOnContext, DecidedAddOn};
-use super::fleet::{KeptRollout, RolloutBasis};
+use super::fleet::{CachedRollout, RolloutBasis};
 use super::input::{AddOnInput, ConfigProblem, PlacementNode};
 use crate::placement_reads::answers_since;
 use crate::placement_rollout::{MemberRollout, NextRollout, RolloutMember};
@@ -29,7 +29,7 @@ enum Candidate {
     Absent(Option<ConfigProblem>),
 }
 
-impl KeptRollout {
+impl CachedRollout {
     /// Returns a rollout without clusters.
     pub(super) fn new(basis: RolloutBasis, rules: &Input) -> Self {
         let members = MemberRollout::new(rules);
@@ -41,12 +41,12 @@ impl AddOnInput {
     /// Updates the clusters of a placement to their current state.
     pub(super) fn update<V: View>(
         &mut self,
-        kept: &mut KeptRollout,
+        current: &mut CachedRollout,
         node: &PlacementNode,
         rules: Input,
         pass: &AddOnContext<'_, V>,
     ) -> Read<()> {
-        let KeptRollout { basis, members, contents, incomplete } = kept;
+        let CachedRollout { basis, members, contents, incomplete } = current;
         let changed = std::mem::take(&mut self.changed);
         let next = NextRollout { clusters: &node.clusters, left: BTreeMap::new(), rules, changed: &changed };
         members.update(next, |name| {
@@ -69,10 +69,10 @@ impl AddOnInput {
     }
 
     /// Keeps a rollout until the decisions of the placements are complete.
-    pub(super) fn postpone(&mut self, placement: &Key, held: Option<KeptRollout>) {
-        if let Some(mut held) = held {
-            held.members.postpone(&self.changed);
-            self.fleet.rollouts.insert(placement.clone(), held);
+    pub(super) fn postpone(&mut self, placement: &Key, cached: Option<CachedRollout>) {
+        if let Some(mut cached) = cached {
+            cached.members.postpone(&self.changed);
+            self.fleet.rollouts.insert(placement.clone(), cached);
         }
     }
 
@@ -89,13 +89,18 @@ impl AddOnInput {
 
     /// Collects the clusters that get new configurations, those that keep theirs but do not report it, and those
     /// that wait for theirs.
-    pub(super) fn assign(&self, kept: &KeptRollout, decision: &RolloutDecision, decided: &mut DecidedAddOn) {
-        let rollout = &kept.members.rollout;
+    pub(super) fn assign(
+        &self,
+        current: &CachedRollout,
+        decision: &RolloutDecision,
+        decided: &mut DecidedAddOn,
+    ) {
+        let rollout = &current.members.rollout;
         for name in rollout.moves() {
             let Some(Assignment { state, assigned: Some(hash), .. }) = decision.clusters.get(name) else {
                 continue;
             };
-            let Some(configs) = kept.contents.get(hash) else { continue };
+            let Some(configs) = current.contents.get(hash) else { continue };
             decided.assigned.insert(name.to_owned(), configs.clone());
             if matches!(state, ClusterState::Returning { .. }) {
                 decided.returning.insert(name.to_owned());

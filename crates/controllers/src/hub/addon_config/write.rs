@@ -34,9 +34,9 @@ impl AddOnInput {
         let mut decided = self.decide(view, now)?;
         let mut plan = Plan::nothing();
         if !config_refs::is_managed(&self.cma) {
-            let held = self.cma.status.clone().unwrap_or_default();
+            let before = self.cma.status.clone().unwrap_or_default();
             plan.step(rollout_policy::forget_elsewhere(RolloutOwner::AddOn(&self.name), None, view)?);
-            plan.status = self.status_write(self.status(held.install_progressions));
+            plan.status = self.status_write(self.status(before.install_progressions));
             self.keep(view)?;
             return Ok(plan);
         }
@@ -72,7 +72,7 @@ impl AddOnInput {
     }
 
     fn status_write(&self, status: ClusterManagementAddOnStatus) -> Option<StatusWrite> {
-        StatusWrite::of_status(self.cma.as_ref(), self.cma.status.as_ref(), &status)
+        StatusWrite::from_status(self.cma.as_ref(), self.cma.status.as_ref(), &status)
     }
 
     /// Stores the state that the next decision needs.
@@ -95,8 +95,8 @@ impl AddOnInput {
         let before = known.find(is_same).unwrap_or(&unknown);
         let ((old_reason, old), (reason, message)) = (progressing(before), progressing(progression));
         let (Some(input), Ok(decision)) = (&rollout.input, &rollout.decision) else {
-            let told = format!("on placement {}: {message}", rollout.placement);
-            let event = rollout_events::event(&*self.cma, EventType::Warning, reason, told);
+            let note = format!("on placement {}: {message}", rollout.placement);
+            let event = rollout_events::event(&*self.cma, EventType::Warning, reason, note);
             let is_news = reason != progress::UNDER_WAY && reason != old_reason;
             return if is_news { vec![event] } else { Vec::new() };
         };
@@ -185,7 +185,7 @@ impl AddOnInput {
                 progress::configured(&mut new.status.get_or_insert_default().conditions, is_ready, now);
             }
             let status = new.status.unwrap_or_default();
-            let write = StatusWrite::of_status(addon.as_ref(), addon.status.as_ref(), &status);
+            let write = StatusWrite::from_status(addon.as_ref(), addon.status.as_ref(), &status);
             writes.extend(write.map(|write| write.action()));
         }
         plan.step(writes);

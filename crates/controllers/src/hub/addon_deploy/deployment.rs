@@ -148,8 +148,8 @@ impl AddOnDeployment {
                 registration::fill(&mut new, sources);
                 match self.parts(sources) {
                     Ok(parts) => {
-                        if let Some(held) = self.hold(&parts) {
-                            return held;
+                        if let Some(wait) = self.hold(&parts) {
+                            return wait;
                         }
                         outcome.empty = self.empty(&parts);
                         outcome.misses_works = self.misses_works(&parts);
@@ -168,14 +168,15 @@ impl AddOnDeployment {
         outcome.deployed = self.deployed(deployed, &plan, now);
         self.report(&mut plan, &mut new, outcome, now);
         let (addon, status) = (&self.live.addon, new.status.unwrap_or_default());
-        plan.status = StatusWrite::of_status(addon.as_ref(), addon.status.as_ref(), &status);
+        plan.status = StatusWrite::from_status(addon.as_ref(), addon.status.as_ref(), &status);
         plan
     }
 
     /// Returns true if the agent has all permissions that it should have. An add-on without configurations has not
     /// been deployed, and an agent on a cluster that the hub does not accept should have none.
     pub(super) fn is_permitted(&self) -> bool {
-        let has = |wanted: &RoleBinding| self.bindings.iter().any(|held| Key::of(&**held) == Key::of(wanted));
+        let has =
+            |wanted: &RoleBinding| self.bindings.iter().any(|binding| Key::of(&**binding) == Key::of(wanted));
         let needs_none = self.configs.is_empty() || !self.cluster.spec.hub_accepts_client;
         needs_none || (matches!(self.sources, Ok(Some(_))) && self.permissions.iter().all(has))
     }
@@ -215,10 +216,11 @@ impl AddOnDeployment {
     /// Writes the permissions, then the works, if they differ; then deletes surplus works. While the hub cannot
     /// deploy to the hosting cluster, the works are left unchanged.
     fn deploy(&self, plan: &mut Plan, parts: &[AddOnPart]) {
-        let held =
-            |wanted: &RoleBinding| self.bindings.iter().find(|held| Key::of(&***held) == Key::of(wanted));
+        let existing = |wanted: &RoleBinding| {
+            self.bindings.iter().find(|binding| Key::of(&***binding) == Key::of(wanted))
+        };
         let permissions = self.permissions.iter();
-        plan.step(permissions.filter_map(|wanted| Action::ensure(wanted, held(wanted).map(Arc::as_ref))));
+        plan.step(permissions.filter_map(|wanted| Action::ensure(wanted, existing(wanted).map(Arc::as_ref))));
         let Some(DeployWrites { steps, surplus }) = self.live.writes(parts) else { return };
         for step in steps {
             plan.step(step.into_iter().map(|work| Action::apply_unchanged(work.wanted, work.live)));
@@ -226,8 +228,8 @@ impl AddOnDeployment {
         plan.step(surplus.into_iter().map(Action::delete));
         // The agent of the previous version needed its permissions until now.
         let is_wanted =
-            |held: &RoleBinding| self.permissions.iter().any(|wanted| Key::of(wanted) == Key::of(held));
-        plan.step(remove(self.bindings.iter().filter(|held| !is_wanted(held))));
+            |binding: &RoleBinding| self.permissions.iter().any(|wanted| Key::of(wanted) == Key::of(binding));
+        plan.step(remove(self.bindings.iter().filter(|binding| !is_wanted(binding))));
     }
 }
 

@@ -49,11 +49,11 @@ impl AddOnDeployment {
             plan.step(Action::remove_finalizers(addon, &JOB_FINALIZERS));
             return plan;
         };
-        let WaitReport { told, warning, wake } = wait.report(addon, now);
+        let WaitReport { reported, warning, wake } = wait.report(addon, now);
         plan.wake_at = wake;
         let warn = |(reason, message)| Event::new(addon, EventType::Warning, reason, "Delete", message);
         let events = warning.map(warn).into_iter().collect();
-        plan.status = StatusWrite::between(addon, &told).map(|write| write.with_events(events));
+        plan.status = StatusWrite::between(addon, &reported).map(|write| write.with_events(events));
         plan
     }
 }

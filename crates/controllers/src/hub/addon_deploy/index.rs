@@ -115,12 +115,12 @@ impl ReadContents {
         template: Arc<ControllerRevision>,
         config: Option<Arc<ControllerRevision>>,
     ) -> Result<Arc<Sources>, AddOnError> {
-        let is_it = |held: &&ReadContent| {
-            Arc::ptr_eq(&held.template, &template)
-                && held.config.as_ref().map(Arc::as_ptr) == config.as_ref().map(Arc::as_ptr)
+        let is_it = |known: &&ReadContent| {
+            Arc::ptr_eq(&known.template, &template)
+                && known.config.as_ref().map(Arc::as_ptr) == config.as_ref().map(Arc::as_ptr)
         };
-        if let Some(held) = self.0.iter().find(is_it) {
-            return Ok(Arc::clone(&held.sources));
+        if let Some(known) = self.0.iter().find(is_it) {
+            return Ok(Arc::clone(&known.sources));
         }
         let sources = Arc::new(Sources::read(&template, config.as_deref())?);
         self.0.truncate(MAX_CONTENTS - 1);

@@ -284,7 +284,8 @@ impl AddOnDeployment {
     /// Reports an error of an open rollout before its deadline, and clears it when it is over.
     fn report_trouble(&self, conditions: &mut Vec<Condition>, trouble: Option<&str>, now: Timestamp) {
         // Other reasons come from rejected permissions and works, which are cleared elsewhere.
-        let is_by_works = |held: &Condition| held.is_true() && degraded::is_by_works(&held.reason);
+        let is_by_works =
+            |condition: &Condition| condition.is_true() && degraded::is_by_works(&condition.reason);
         let is_degraded = find_condition(conditions, DEGRADED).is_some_and(is_by_works);
         let degraded = trouble.and_then(|_| degraded::condition(&self.live.host, None, &self.works_status));
         let observed = match (trouble.zip(degraded), is_degraded) {

@@ -62,10 +62,10 @@ fn write_finalizers(application: &Application, live: &ManifestWork) -> Option<Ac
     let mut work = live.clone();
     let payload = work.spec.workload.manifests.first_mut()?;
     let metadata = payload.get_mut("metadata")?.as_object_mut()?;
-    let held = metadata.get("finalizers").and_then(Value::as_array).into_iter().flatten();
-    let held = held.filter_map(Value::as_str).map(str::to_owned);
-    let (held, mut next): (Vec<String>, Vec<String>) = held.partition(is_of_resources);
-    if held == wanted {
+    let finalizers = metadata.get("finalizers").and_then(Value::as_array).into_iter().flatten();
+    let names = finalizers.filter_map(Value::as_str).map(str::to_owned);
+    let (present, mut next): (Vec<String>, Vec<String>) = names.partition(is_of_resources);
+    if present == wanted {
         return None;
     }
     next.extend(wanted);

@@ -326,8 +326,8 @@ fn the_status_is_unknown_until_the_agent_has_applied_the_work() {
         assert_eq!(patch(&old, works.clone()), Some(whole.clone()), "{works:?}");
         assert_eq!(patch(&unknown, works), Some(json!({"operation": null})), "it is written once");
     }
-    let kept = json!({"status": status("Progressing", "Unknown")});
-    assert_eq!(patch(&old, vec![terminating.clone()]), Some(kept), "the next work has the operation");
+    let expected = json!({"status": status("Progressing", "Unknown")});
+    assert_eq!(patch(&old, vec![terminating.clone()]), Some(expected), "the next work has the operation");
     assert_eq!(patch(&unknown, vec![terminating]), None);
 }
 

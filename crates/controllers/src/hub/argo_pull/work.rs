@@ -137,7 +137,7 @@ fn is_label_of_the_hub(name: &str) -> bool {
 
 /// Returns the Application for its cluster.
 fn payload(application: &Application, live: Option<&ManifestWork>) -> Manifest {
-    let kept = |values: Option<&BTreeMap<String, String>>, is_of_the_hub: fn(&str) -> bool| {
+    let for_the_cluster = |values: Option<&BTreeMap<String, String>>, is_of_the_hub: fn(&str) -> bool| {
         let values = values.into_iter().flatten().filter(|(name, _)| !name.starts_with(PULL_PREFIX));
         let values = values.filter(|(name, _)| !is_of_the_hub(name));
         Value::from_iter(values.map(|(name, value)| (name.clone(), value.clone())))
@@ -147,8 +147,8 @@ fn payload(application: &Application, live: Option<&ManifestWork>) -> Manifest {
     let fields = [
         ("name", json!(application.name())),
         ("namespace", json!(namespace(application))),
-        ("labels", kept(metadata.labels.as_ref(), is_label_of_the_hub)),
-        ("annotations", kept(metadata.annotations.as_ref(), |name| OF_THE_HUB.contains(&name))),
+        ("labels", for_the_cluster(metadata.labels.as_ref(), is_label_of_the_hub)),
+        ("annotations", for_the_cluster(metadata.annotations.as_ref(), |name| OF_THE_HUB.contains(&name))),
         ("finalizers", finalizers.map(String::as_str).collect()),
     ];
     let is_given = |value: &Value| *value != json!({}) && *value != json!([]);

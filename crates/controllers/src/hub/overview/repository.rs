@@ -82,19 +82,19 @@ pub struct ObjectList {
 
 impl ObjectList {
     /// Returns a list of up to [`LISTED`] objects; `None` if there are none.
-    fn of(total: usize, objects: impl Iterator<Item = String>, what: &str) -> Option<Self> {
+    fn new(total: usize, objects: impl Iterator<Item = String>, what: &str) -> Option<Self> {
         let objects: Vec<_> = objects.take(LISTED).map(|object| plain(&object, MESSAGE)).collect();
         let what = format!("{} {what}", counted(total, "object"));
         (total > 0).then(|| Self { what, more: total.saturating_sub(objects.len()), objects })
     }
 
     /// Returns the lists of the changes in a held plan.
-    fn of_held(changes: HeldChanges) -> Vec<Self> {
+    fn from_held_changes(changes: HeldChanges) -> Vec<Self> {
         let HeldChanges { created, changed, deleted, unknown: _ } = changes;
         let lists = [(created, "to create or take over"), (changed, "to change"), (deleted, "to delete")];
         let list = |(listed, what): (Option<ListedObjects>, &str)| {
             let ListedObjects { total, objects, unknown: _ } = listed?;
-            Self::of(usize::try_from(total).unwrap_or_default(), objects.iter().map(named), what)
+            Self::new(usize::try_from(total).unwrap_or_default(), objects.iter().map(named), what)
         };
         lists.into_iter().filter_map(list).collect()
     }
@@ -105,20 +105,20 @@ impl ObjectList {
             let UnhealthyObjects { digest: _, since, total, objects, unknown: _ } = unhealthy;
             let since = since.as_ref().map(|since| format!(" since {}", since.0)).unwrap_or_default();
             let total = usize::try_from(*total).unwrap_or_default();
-            Self::of(total, objects.iter().map(named), &format!("not healthy{since}"))
+            Self::new(total, objects.iter().map(named), &format!("not healthy{since}"))
         });
         let corrected = status.drift.iter().flat_map(|drift| &drift.corrected);
         let mut deleted: Vec<_> = status.recent_deletions.iter().collect();
         deleted.sort_by_key(|deleted| Reverse(deleted.time.0));
         let lists = [
             unhealthy,
-            Self::of(
+            Self::new(
                 corrected.clone().count(),
                 corrected.map(corrected_object),
                 "changed on the hub by others and corrected",
             ),
-            Self::of(status.recreate.len(), std::iter::empty(), "recreated because of an immutable field"),
-            Self::of(
+            Self::new(status.recreate.len(), std::iter::empty(), "recreated because of an immutable field"),
+            Self::new(
                 deleted.len(),
                 deleted.iter().copied().map(deleted_object),
                 "recently deleted without an approval and counted against the budget",
@@ -165,7 +165,7 @@ pub struct HeldObjects {
 }
 
 impl HeldObjects {
-    fn of(held: HeldDeletions) -> Self {
+    fn from_deletions(held: HeldDeletions) -> Self {
         let HeldDeletions { approval, total, objects, until, unknown: _ } = held;
         let total = usize::try_from(total).unwrap_or_default();
         Self {
@@ -218,7 +218,7 @@ pub struct ReportSummary {
 
 impl Repository {
     /// Returns the summary of a ConfigRepo.
-    pub fn of(repo: &ConfigRepo) -> Self {
+    pub fn from_config_repo(repo: &ConfigRepo) -> Self {
         let status = repo.status.clone().unwrap_or_default();
         let ready = find_condition(&status.conditions, gitops_conditions::READY);
         let commit =
@@ -245,9 +245,9 @@ impl Repository {
             ),
             unanswered: unanswered(repo).unwrap_or_default(),
             suspended: repo.spec.suspend,
-            held_deletions: status.held_deletions.map(HeldObjects::of),
+            held_deletions: status.held_deletions.map(HeldObjects::from_deletions),
             held_plan: status.held_plan,
-            held_changes: ObjectList::of_held(status.held_changes.unwrap_or_default()),
+            held_changes: ObjectList::from_held_changes(status.held_changes.unwrap_or_default()),
             history,
             objects,
             report: self::report(&report),
@@ -313,14 +313,14 @@ mod tests {
             "unhealthy": {"digest": "d", "since": time, "total": 2, "objects": [web]},
             "drift": {"corrected": [{"object": "/ConfigMap/n/m", "corrections": 3, "lastTime": time}], "corrections": 0},
             "recreate": [{"uid": "u", "digest": "d"}], "recentDeletions": deleted}});
-        let repository = Repository::of(&serde_json::from_value(repo).unwrap());
-        let told: Vec<_> = repository
+        let repository = Repository::from_config_repo(&serde_json::from_value(repo).unwrap());
+        let reported: Vec<_> = repository
             .objects
             .iter()
             .map(|list| (list.what.as_str(), list.objects.first().map_or("", String::as_str), list.more))
             .collect();
         assert_eq!(
-            told,
+            reported,
             [
                 ("2 objects not healthy since 2026-01-02T03:04:05Z", "Deployment n/web", 1),
                 (
@@ -337,7 +337,7 @@ mod tests {
             ]
         );
         let nothing = json!({"metadata": {"name": "r"}, "spec": {"url": "https://git.example.com/f.git"}});
-        assert_eq!(Repository::of(&serde_json::from_value(nothing).unwrap()).objects, []);
+        assert_eq!(Repository::from_config_repo(&serde_json::from_value(nothing).unwrap()).objects, []);
     }
 
     #[test]
@@ -346,7 +346,7 @@ mod tests {
         let repo = json!({"metadata": {"name": "r"}, "spec": {"url": "https://git.example.com/f.git"}, "status": {"history": [
             {"commit": new, "reason": "RenderFailed", "since": "2026-01-02T03:04:05Z"},
             {"commit": old, "digest": "d", "reason": "Applied"}]}});
-        let repository = Repository::of(&serde_json::from_value(repo).unwrap());
+        let repository = Repository::from_config_repo(&serde_json::from_value(repo).unwrap());
         let result = |commit: &str, reason: &str, time: &str| CommitSummary {
             commit: commit.into(),
             reason: reason.into(),
@@ -362,7 +362,7 @@ mod tests {
         let repo = json!({"metadata": {"name": "r"}, "spec": {"url": "https://git.example.com/f.git"}, "status": {
             "heldPlan": "c0de", "heldChanges": {
                 "created": {"total": 12, "objects": [map]}, "deleted": {"total": 1, "objects": [map]}}}});
-        let repository = Repository::of(&serde_json::from_value(repo).unwrap());
+        let repository = Repository::from_config_repo(&serde_json::from_value(repo).unwrap());
         let list = |what: &str, more| ObjectList {
             what: what.into(),
             objects: vec!["ConfigMap n/m x".into()],

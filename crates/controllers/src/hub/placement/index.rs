@@ -32,7 +32,7 @@ impl Index for Scheduling {
         let stand_ins: Vec<_> = never_read.map(|refused| Arc::new(placeholder(refused))).collect();
         // A placement without a schedule is due. When the index is built, no placement has one.
         let clusters = clusters.into_iter().chain(stand_ins);
-        Ok(Self { fleet: Fleet::of(clusters, scores, decisions), schedules: BTreeMap::new() })
+        Ok(Self { fleet: Fleet::new(clusters, scores, decisions), schedules: BTreeMap::new() })
     }
 
     fn observes<O: Observes<Self>>(observes: &mut O) {
@@ -77,7 +77,7 @@ impl Scheduling {
     /// Returns the placements that a cluster change affects.
     fn concerned_by_cluster(&self, change: &Change<ManagedCluster>) -> Vec<Key> {
         let differs = change.differs_in(SeenCluster);
-        let sides: Vec<ClusterAttributes> = change.sides().map(ClusterAttributes::of).collect();
+        let sides: Vec<ClusterAttributes> = change.sides().map(ClusterAttributes::from_cluster).collect();
         self.concerned(|schedule| {
             sides.iter().any(|attributes| schedule.concerns(&self.fleet, attributes, differs))
         })

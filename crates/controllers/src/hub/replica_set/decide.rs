@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::fleet::{KeptSetRollout, SetRolloutBasis};
+use super::fleet::{CachedSetRollout, SetRolloutBasis};
 use super::input::{SetInput, SetPlacement};
 use crate::hub::addon_config::PlacementRollout;
 use crate::hub::addon_removal::{count, entries, recent, still_counting};
@@ -79,12 +79,12 @@ impl SetInput {
             approved: BTreeSet::new(),
             read: BTreeSet::new(),
         };
-        let (mut held, mut kept) = (self.fleet.rollouts_at(now), BTreeMap::new());
+        let (mut cached, mut next) = (self.fleet.rollouts_at(now), BTreeMap::new());
         for node in &self.placements {
-            let rollout = self.decide_placement(node, &pass, held.remove(&node.placement), &mut decided)?;
-            kept.extend(rollout.map(|rollout| (node.placement.clone(), rollout)));
+            let rollout = self.decide_placement(node, &pass, cached.remove(&node.placement), &mut decided)?;
+            next.extend(rollout.map(|rollout| (node.placement.clone(), rollout)));
         }
-        self.fleet.rollouts = kept;
+        self.fleet.rollouts = next;
         self.fleet.open.append(&mut decided.read);
         (decided.policies, decided.policy) = (pass.policies, pass.object);
         Ok(decided)
@@ -95,9 +95,9 @@ impl SetInput {
         &self,
         node: &SetPlacement,
         pass: &SetContext<'_, V>,
-        held: Option<KeptSetRollout>,
+        cached: Option<CachedSetRollout>,
         decided: &mut DecidedRollouts,
-    ) -> Read<Option<KeptSetRollout>> {
+    ) -> Read<Option<CachedSetRollout>> {
         let (placement, revision) = (node.placement.clone(), self.revision.clone());
         let remembered = rollout_policy::remembered(&pass.records, &placement);
         if !node.exists || !pass.is_decided {
@@ -108,9 +108,9 @@ impl SetInput {
             };
             decided.memories.extend(remembered.cloned());
             decided.rollouts.push(PlacementRollout::undecided(placement, revision, reason.to_owned()));
-            return Ok(held.map(|mut held| {
-                held.members.postpone(&self.changed);
-                held
+            return Ok(cached.map(|mut cached| {
+                cached.members.postpone(&self.changed);
+                cached
             }));
         }
         let strategy = Strategy::read(&node.reference.rollout_strategy, node.group_size);
@@ -124,18 +124,19 @@ impl SetInput {
         let good = remembered.map(|memory| Hash(memory.last_good.clone()));
         let good = good.filter(|hash| self.contents.contains_key(hash));
         let basis = self.basis(&rules, good, pass);
-        let held = held.filter(|held| held.basis == basis);
-        let mut kept = held.unwrap_or_else(|| KeptSetRollout { members: MemberRollout::new(&rules), basis });
+        let reusable = cached.filter(|cached| cached.basis == basis);
+        let mut current =
+            reusable.unwrap_or_else(|| CachedSetRollout { members: MemberRollout::new(&rules), basis });
         let (clusters, left) = (&node.clusters, self.left(node));
         let next = NextRollout { clusters, left, rules, changed: &self.changed };
-        self.read_clusters(&mut kept, next, pass, &mut decided.read)?;
-        let decision = kept.members.rollout.advance(pass.now);
-        let input = Arc::clone(kept.members.rollout.input());
+        self.read_clusters(&mut current, next, pass, &mut decided.read)?;
+        let decision = current.members.rollout.advance(pass.now);
+        let input = Arc::clone(current.members.rollout.input());
         decided.removed.extend(decision.removed.iter().cloned());
         decided.approved.extend(decision.approved.iter().cloned());
         decided.is_counted |= !decision.counted.is_empty();
         let mut memory = rollout_policy::rollout_status(subject, &placement, &input, &decision);
-        let good = kept.basis.good.as_ref();
+        let good = current.basis.good.as_ref();
         let last_good = if decision.counts.is_complete() { Some(&revision) } else { good };
         memory.last_good = last_good.map(|hash| hash.0.clone()).unwrap_or_default();
         let failure = rollout_policy::failure(&decision, remembered, |cluster| self.message(cluster));
@@ -146,7 +147,7 @@ impl SetInput {
         decided.memories.push(memory);
         let (input, decision) = (Some(input), Ok(decision));
         decided.rollouts.push(PlacementRollout { placement, revision, input, decision, failure });
-        Ok(Some(kept))
+        Ok(Some(current))
     }
 
     /// Returns the input that the clusters of a placement share.
@@ -155,7 +156,7 @@ impl SetInput {
         SetRolloutBasis {
             revision: self.revision.clone(),
             good,
-            needs: SuccessNeeds::of(&self.set, applied_suffices),
+            needs: SuccessNeeds::new(&self.set, applied_suffices),
             soak: soak(rules),
             known: self.contents.keys().cloned().collect(),
             labels: self.set.metadata.labels.clone().unwrap_or_default(),
@@ -165,12 +166,12 @@ impl SetInput {
     /// Updates the clusters of a placement, and those that left it, to their current state.
     fn read_clusters<V: View>(
         &self,
-        kept: &mut KeptSetRollout,
+        current: &mut CachedSetRollout,
         next: NextRollout<'_>,
         pass: &SetContext<'_, V>,
         read: &mut BTreeSet<String>,
     ) -> Read<()> {
-        let KeptSetRollout { basis, members } = kept;
+        let CachedSetRollout { basis, members } = current;
         let rule = SuccessRule {
             wants: &basis.revision,
             good_everywhere: basis.good.as_ref(),

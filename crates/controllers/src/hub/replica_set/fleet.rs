@@ -110,13 +110,13 @@ pub(super) struct SetFleet {
     /// The counts of works by placement.
     pub(super) counts: Vec<WorkCounts>,
     /// The rollouts of the last decision, by placement.
-    pub(super) rollouts: BTreeMap<Key, KeptSetRollout>,
+    pub(super) rollouts: BTreeMap<Key, CachedSetRollout>,
     /// Clusters on which the next plan may have something to write.
     pub(super) open: BTreeSet<String>,
 }
 
 /// The rollout on the clusters of a placement.
-pub(super) struct KeptSetRollout {
+pub(super) struct CachedSetRollout {
     pub(super) basis: SetRolloutBasis,
     pub(super) members: MemberRollout,
 }
@@ -264,7 +264,7 @@ impl SetFleet {
 
     /// Takes the rollouts of the last decision. Returns none if the clock went back, because past times may then
     /// be in the future.
-    pub(super) fn rollouts_at(&mut self, now: Timestamp) -> BTreeMap<Key, KeptSetRollout> {
+    pub(super) fn rollouts_at(&mut self, now: Timestamp) -> BTreeMap<Key, CachedSetRollout> {
         let rollouts = std::mem::take(&mut self.rollouts);
         let last = std::mem::replace(&mut self.decided, now);
         if now < last { BTreeMap::new() } else { rollouts }

@@ -59,11 +59,11 @@ pub(in crate::hub) fn report(
                 continue;
             }
         };
-        rollouts.push(Rollout::of_set(decision, &record_of(&rollout.placement)));
+        rollouts.push(Rollout::from_decision(decision, &record_of(&rollout.placement)));
         clusters.extend(self::clusters(&input, decision).map(Arc::new));
         recheck = [recheck, decision.recheck].into_iter().flatten().min();
     }
-    let set = Workload::of_set(&key, rollouts, &decided.memories, clusters);
+    let set = Workload::from_set(&key, rollouts, &decided.memories, clusters);
     Ok(Some(ReportedSet { set, rollouts: decided.rollouts, recheck }))
 }
 
@@ -71,7 +71,7 @@ pub(in crate::hub) fn report(
 fn clusters(input: &SetInput, decision: &RolloutDecision) -> impl Iterator<Item = WorkloadCluster> {
     decision.clusters.iter().map(|(name, assignment)| {
         let work = input.fleet.works.get(name).map(|(work, runs)| (work.as_ref(), runs));
-        WorkloadCluster::of_work(name, &assignment.state, work)
+        WorkloadCluster::from_work(name, &assignment.state, work)
     })
 }
 
@@ -103,7 +103,7 @@ impl SetInput {
     /// Returns the reported reason that the work of a cluster failed.
     pub(super) fn message(&self, cluster: &str) -> Option<String> {
         let work = self.fleet.works.get(cluster).map(|(work, runs)| (work.as_ref(), runs));
-        let state = WorkloadCluster::of_work(cluster, &ClusterState::TimedOut, work);
+        let state = WorkloadCluster::from_work(cluster, &ClusterState::TimedOut, work);
         let message = plain(&state.message, MESSAGE);
         Some(message).filter(|message| !message.is_empty())
     }

@@ -74,10 +74,10 @@ impl SetInput {
         if writes.len() >= MOST_WORKS {
             plan.wake(now);
         }
-        let kept = self.kept();
+        let needed = self.needed();
         // Every template in a work needs a snapshot, even at rest, because the next rollout may return to it.
         let is_held = !writes.is_empty() || !self.fleet.works.is_empty();
-        let missing = kept.iter().filter(|hash| is_held && !self.snapshots.contains_key(*hash));
+        let missing = needed.iter().filter(|hash| is_held && !self.snapshots.contains_key(*hash));
         let missing = missing.filter_map(|hash| Some((hash, self.contents.get(hash)?)));
         let create = |(hash, spec)| {
             Action::create(Object::from_typed(&replica_set::snapshot(&self.set, hash, spec, &self.owner)))
@@ -97,7 +97,7 @@ impl SetInput {
         let is_selected = self.placements.iter().any(|node| node.clusters.iter().next().is_some());
         let SetFleet { works, unreadable, .. } = &self.fleet;
         let all_known = unreadable.is_empty() && (!works.is_empty() || !is_selected);
-        let old = self.snapshots.iter().filter(|(hash, _)| all_known && !kept.contains(*hash));
+        let old = self.snapshots.iter().filter(|(hash, _)| all_known && !needed.contains(*hash));
         writes.extend(old.map(|(_, snapshot)| Action::delete(snapshot.as_ref())));
         let approved = decided.approved.iter().filter_map(|cluster| works.get(cluster));
         plan.step(approved.map(|(work, _)| mark_decided(work.as_ref())).collect::<Vec<_>>());
@@ -118,8 +118,8 @@ impl SetInput {
         due: &mut WorkWrites,
         now: Timestamp,
     ) {
-        let Some(kept) = self.fleet.rollouts.get(&node.placement) else { return };
-        let rollout = &kept.members.rollout;
+        let Some(current) = self.fleet.rollouts.get(&node.placement) else { return };
+        let rollout = &current.members.rollout;
         let names: BTreeSet<&str> =
             rollout.moves().chain(self.fleet.open.iter().map(String::as_str)).collect();
         for name in names {
@@ -152,17 +152,17 @@ impl SetInput {
     }
 
     /// Returns the templates that clusters run or may return to.
-    fn kept(&self) -> BTreeSet<Hash> {
-        let mut kept: BTreeSet<Hash> = self.fleet.templates.keys().cloned().collect();
-        kept.insert(self.revision.clone());
+    fn needed(&self) -> BTreeSet<Hash> {
+        let mut needed: BTreeSet<Hash> = self.fleet.templates.keys().cloned().collect();
+        needed.insert(self.revision.clone());
         for rollout in self.fleet.rollouts.values() {
             let returns_to = |good: &&Hash| {
                 let mut clusters = rollout.members.rollout.input().clusters.iter();
                 clusters.any(|cluster| cluster.last_good.as_ref() == Some(good))
             };
-            kept.extend(rollout.basis.good.as_ref().filter(returns_to).cloned());
+            needed.extend(rollout.basis.good.as_ref().filter(returns_to).cloned());
         }
-        kept
+        needed
     }
 
     fn deletions(&self, decided: &DecidedRollouts) -> Vec<Action> {
@@ -204,7 +204,7 @@ impl SetInput {
         let mut events = Vec::new();
         for rollout in &decided.rollouts {
             let (Some(input), Ok(decision)) = (&rollout.input, &rollout.decision) else { continue };
-            let before = told(&self.set, &rollout.placement.name);
+            let before = reported(&self.set, &rollout.placement.name);
             let counts = &decision.counts;
             let begun = counts.done + counts.soaking + counts.progressing + counts.failed + counts.timed_out;
             let waited = decision.approvals.iter().filter(|token| before.contains(token.as_str()));
@@ -215,7 +215,7 @@ impl SetInput {
                 revision: "the template",
                 failure: &rollout.failure,
                 before,
-                message: told(new, &rollout.placement.name),
+                message: reported(new, &rollout.placement.name),
                 waited: &waited.cloned().collect::<Vec<_>>(),
                 starts: counts.starting > 0 && begun == 0,
                 completes: false,
@@ -236,7 +236,7 @@ impl SetInput {
 }
 
 /// Returns the part of a set's condition that is about the rollout on a placement.
-fn told<'a>(set: &'a ManifestWorkReplicaSet, placement: &str) -> &'a str {
+fn reported<'a>(set: &'a ManifestWorkReplicaSet, placement: &str) -> &'a str {
     let message = set.condition(PLACEMENT_ROLLED_OUT).map(|condition| condition.message.as_str());
     let parts = message.and_then(|message| message.split_once(&format!("placement {placement}: ")));
     parts.map(|(_, rest)| rest.split("; placement ").next().unwrap_or(rest)).unwrap_or_default()
@@ -245,7 +245,7 @@ fn told<'a>(set: &'a ManifestWorkReplicaSet, placement: &str) -> &'a str {
 /// Returns the annotations for the work of a cluster with an assigned template.
 fn record(hash: &Hash, cluster: &Cluster, live: Option<&ManifestWork>, now: Timestamp) -> WorkRecord {
     match live.filter(|_| cluster.runs.as_ref() == Some(hash)) {
-        Some(work) => replica_set::kept(work, cluster),
+        Some(work) => replica_set::unchanged(work, cluster),
         None => replica_set::assigned(hash, cluster, whole_second(now)),
     }
 }

@@ -82,11 +82,11 @@ fn the_status_names_the_last_ten_reports_at_their_destination() {
     }
     let report = |world: &World| world.get::<ConfigRepo>(&key()).unwrap().status.unwrap().report.unwrap();
     let last = report(&world);
-    let told: Vec<_> = last.history.iter().map(|pushed| format!("report: {}", pushed.summary)).collect();
+    let reported: Vec<_> = last.history.iter().map(|pushed| format!("report: {}", pushed.summary)).collect();
     let pushed = world.branches[BRANCH].iter().rev().take(10);
     let pushed: Vec<_> = pushed.map(|push| push.message.lines().next().unwrap().to_owned()).collect();
-    assert!(world.branches[BRANCH].len() > 10 && told.len() == 10, "{told:?}");
-    assert_eq!(told, pushed);
+    assert!(world.branches[BRANCH].len() > 10 && reported.len() == 10, "{reported:?}");
+    assert_eq!(reported, pushed);
     assert_eq!((&last.history[0].commit, &last.history[0].time), (&last.commit, &last.time));
     let commits: std::collections::BTreeSet<_> = last.history.iter().map(|pushed| &pushed.commit).collect();
     assert_eq!(commits.len(), 10);
@@ -262,8 +262,8 @@ fn an_unreachable_remote_gets_the_newest_state_when_it_is_back() {
     assert_eq!(repo.status.unwrap().report.unwrap().error, "down");
     assert!(soon.steps.is_empty());
     let again = after(failure(), SignedDuration::from_secs(31)).1;
-    let told: Vec<&str> = again.events.iter().map(|event| event.reason.as_str()).collect();
-    assert_eq!((again.steps.len(), told), (1, vec!["Pushed"]), "the event follows if the push succeeds");
+    let reasons: Vec<&str> = again.events.iter().map(|event| event.reason.as_str()).collect();
+    assert_eq!((again.steps.len(), reasons), (1, vec!["Pushed"]), "the event follows if the push succeeds");
     assert!(
         after(Ok(Answer::Nothing), SignedDuration::from_secs(31)).1.is_empty(),
         "and nothing more once it is there"

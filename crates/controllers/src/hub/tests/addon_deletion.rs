@@ -121,8 +121,8 @@ fn a_deletion_that_waits_says_for_how_many_clusters_or_for_which_approval() {
         ["type", "status", "reason", "message"].map(|field| leaving[field].as_str().unwrap()),
         ["Progressing", "True", "Deleting", "the add-on is being deleted; it is still on 3 clusters"]
     );
-    let held = reported(&cma, &json!({"removalBudget": 0}));
-    let message = held["message"].as_str().unwrap();
+    let removal = reported(&cma, &json!({"removalBudget": 0}));
+    let message = removal["message"].as_str().unwrap();
     let begin =
         "the add-on is being deleted; its removal from 2 clusters is on hold; to allow it, add remove/";
     assert!(message.starts_with(begin), "{message}");

@@ -94,20 +94,20 @@ fn an_addon_whose_removal_is_held_keeps_the_certificates_of_its_template() {
     status["installProgressions"] = json!([progression("q", "nothing", "nothing")]);
     let mut cma = cma(&status);
     cma["spec"]["installStrategy"] = json!({"type": "Placements"});
-    let mut kept = installed("client");
-    assert!(!is_approved(&cma, &kept), "a person installed it, so it has the default");
-    kept["metadata"]["annotations"] = json!({INSTALLED_BY_ANNOTATION: "true"});
-    assert!(is_approved(&cma, &kept));
+    let mut addon = installed("client");
+    assert!(!is_approved(&cma, &addon), "a person installed it, so it has the default");
+    addon["metadata"]["annotations"] = json!({INSTALLED_BY_ANNOTATION: "true"});
+    assert!(is_approved(&cma, &addon));
 }
 
 #[test]
 fn a_request_that_no_template_allows_is_told_on_the_addon() {
     let plan = planned(&cma(&defaults("nothing")), &installed("client"));
-    let told: Vec<_> =
+    let refusals: Vec<_> =
         plan.events.iter().map(|event| (event.regarding.to_string(), &*event.message)).collect();
     let message = "the certificate request r for kubernetes.io/kube-apiserver-client is not approved, because no template of \
         the add-on allows it";
-    assert_eq!(told, [("ManagedClusterAddOn.addon.open-cluster-management.io c1/a".to_owned(), message)]);
+    assert_eq!(refusals, [("ManagedClusterAddOn.addon.open-cluster-management.io c1/a".to_owned(), message)]);
     let mut of_a_manager = cma(&json!({}));
     of_a_manager["spec"] = json!({});
     assert_eq!(planned(&of_a_manager, &installed("client")), Plan::nothing(), "its manager decides");

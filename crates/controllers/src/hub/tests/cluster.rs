@@ -70,10 +70,10 @@ fn of_vanished(name: &str, labels: Value, clusters: Option<Vec<ManagedCluster>>)
 
 /// Returns a hub with `c1` and an accepted cluster whose role has overwritten any shared role with its name.
 fn with_permissions(name: &str, is_leaving: bool) -> Caches {
-    let held = json!([{"type": "HubAcceptedManagedCluster", "status": "True", "reason": "HubClusterAdminAccepted",
+    let conditions = json!([{"type": "HubAcceptedManagedCluster", "status": "True", "reason": "HubClusterAdminAccepted",
         "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"}]);
     let mut cluster = json!({"metadata": {"name": name, "resourceVersion": "1"}, "spec": {"hubAcceptsClient": true},
-        "status": {"conditions": held}});
+        "status": {"conditions": conditions}});
     if is_leaving {
         cluster["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:00Z");
     }
@@ -175,15 +175,15 @@ fn a_cluster_gets_the_namespace_that_is_labelled_for_it_or_a_new_one() {
 
 #[test]
 fn a_cluster_that_was_accepted_gets_the_label_of_its_namespace_back() {
-    let held = json!([{"type": "HubAcceptedManagedCluster", "status": "True", "reason": "HubClusterAdminAccepted",
+    let conditions = json!([{"type": "HubAcceptedManagedCluster", "status": "True", "reason": "HubClusterAdminAccepted",
         "message": "Accepted by hub cluster admin", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
-    let plan = accepted(held, Some(json!({})));
+    let plan = accepted(conditions, Some(json!({})));
     assert_eq!(plan["steps"][0][0]["object"]["kind"], "Namespace");
 }
 
 #[test]
 fn a_cluster_whose_permissions_are_refused_says_why_it_is_not_accepted() {
-    let told = |conditions: Value, kind: FailureKind| {
+    let condition = |conditions: Value, kind: FailureKind| {
         let caches = to_accept(conditions, None);
         let (key, now) = (Key::cluster("kube-system"), Timestamp::UNIX_EPOCH);
         let plan = ClusterController::plan(&key, &caches, now).unwrap();
@@ -193,10 +193,10 @@ fn a_cluster_whose_permissions_are_refused_says_why_it_is_not_accepted() {
         assert!(write.events.is_empty(), "OCM has no event for it");
         Some(condition(&json!({"status": serde_json::to_value(write).unwrap()})))
     };
-    let refused = told(json!([]), FailureKind::Forbidden);
+    let refused = condition(json!([]), FailureKind::Forbidden);
     assert_eq!(refused.as_deref(), Some("False Error cannot write the role: no"));
-    assert_eq!(told(json!([]), FailureKind::Unavailable), None, "it passes by itself");
-    let held = json!([{"type": "HubAcceptedManagedCluster", "status": "True", "reason": "HubClusterAdminAccepted",
+    assert_eq!(condition(json!([]), FailureKind::Unavailable), None, "it passes by itself");
+    let accepted = json!([{"type": "HubAcceptedManagedCluster", "status": "True", "reason": "HubClusterAdminAccepted",
         "message": "Accepted by hub cluster admin", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
-    assert_eq!(told(held, FailureKind::Forbidden), None, "it keeps the permissions that it has");
+    assert_eq!(condition(accepted, FailureKind::Forbidden), None, "it keeps the permissions that it has");
 }

@@ -93,7 +93,7 @@ fn newest(repo: &ConfigRepo) -> Source {
     source(repo, &"1".repeat(40))
 }
 
-fn told(repo: &ConfigRepo) -> (&str, &str) {
+fn reported(repo: &ConfigRepo) -> (&str, &str) {
     let condition = repo.condition(COMMIT_STATUS_REPORTED).unwrap();
     (&condition.reason, &condition.message)
 }
@@ -106,7 +106,7 @@ fn minutes(minutes: i64) -> SignedDuration {
 fn a_refusal_is_a_condition_and_is_tried_again_after_ten_minutes_or_an_edit() {
     let world = world();
     let mut repo = concluded(&world, failure(FailureKind::Forbidden));
-    assert_eq!(told(&repo), ("CommitStatusRejected", "https://git.example/api/v1 refuses"));
+    assert_eq!(reported(&repo), ("CommitStatusRejected", "https://git.example/api/v1 refuses"));
     assert!(repo.condition("Ready").unwrap().is_true(), "a provider that refuses holds nothing up");
     assert!(planned(&world, &repo, newest(&repo), minutes(9)).steps.is_empty());
     assert_eq!(planned(&world, &repo, newest(&repo), minutes(11)).steps.len(), 1);
@@ -119,12 +119,12 @@ fn a_refusal_is_a_condition_and_is_tried_again_after_ten_minutes_or_an_edit() {
 fn a_provider_that_does_not_answer_is_asked_again_after_a_minute() {
     let world = world();
     let repo = concluded(&world, failure(FailureKind::Unavailable));
-    assert_eq!(told(&repo).0, "CommitStatusFailed");
+    assert_eq!(reported(&repo).0, "CommitStatusFailed");
     let soon = planned(&world, &repo, newest(&repo), SignedDuration::from_secs(30));
     assert!(soon.steps.is_empty() && soon.wake_at.is_some());
     assert_eq!(planned(&world, &repo, newest(&repo), minutes(2)).steps.len(), 1);
     let repo = concluded(&world, Ok(Answer::Nothing));
-    assert_eq!(told(&repo), ("CommitStatusSet", ""));
+    assert_eq!(reported(&repo), ("CommitStatusSet", ""));
     assert!(planned(&world, &repo, newest(&repo), minutes(2)).is_empty(), "a state is sent once");
 }
 

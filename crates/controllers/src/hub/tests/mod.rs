@@ -3,9 +3,9 @@
 mod addon_deletion;
 mod addon_registration;
 mod addon_removal;
+mod cached_state;
 mod custom_signer;
 mod floods;
-mod kept;
 pub(crate) mod memory_hub;
 mod removal_order;
 mod undecided;

@@ -90,7 +90,7 @@ fn fleet() -> Caches {
 }
 
 /// Returns the messages of all conditions of a type that a plan writes.
-fn told(plan: &Plan, condition: &str) -> Vec<String> {
+fn reported(plan: &Plan, condition: &str) -> Vec<String> {
     fn collect(value: &Value, condition: &str, found: &mut Vec<String>) {
         match value {
             Value::Object(fields) => {
@@ -115,7 +115,7 @@ fn a_condition_names_the_clusters_that_cannot_be_read() {
     let fleet_placement = Key::namespaced("default", "fleet");
     let placement = |caches: &Caches| {
         let plan = PlacementController::plan(&fleet_placement, caches, now).unwrap();
-        told(&plan, "PlacementSatisfied")
+        reported(&plan, "PlacementSatisfied")
     };
     assert_eq!(
         placement(&caches),
@@ -123,11 +123,11 @@ fn a_condition_names_the_clusters_that_cannot_be_read() {
     );
     let set = ClusterSetController::plan(&Key::cluster("global"), &caches, now).unwrap();
     assert_eq!(
-        told(&set, "ClusterSetEmpty"),
+        reported(&set, "ClusterSetEmpty"),
         ["2 ManagedClusters selected. 1 of the clusters cannot be read, such as c2."]
     );
     let addon = AddOnConfigController::plan(&Key::cluster("a"), &caches, now).unwrap();
-    let rollout = told(&addon, "Progressing");
+    let rollout = reported(&addon, "Progressing");
     assert!(
         rollout.iter().all(|message| message.ends_with(" 2 of the clusters cannot be read, such as c2."))
             && rollout.len() == 1,
@@ -214,9 +214,9 @@ fn a_list_for_argo_cd_keeps_the_entry_of_a_cluster_that_cannot_be_read() {
     let mut caches = fleet();
     let key = Key::namespaced("default", "fleet");
     ask_for_list(&mut caches);
-    let held = json!({"clusterName": "c2", "group": "", "wave": "0", "revision": "held"});
+    let listed = json!({"clusterName": "c2", "group": "", "wave": "0", "revision": "held"});
     let list = json!({
-        "metadata": {"namespace": "default", "name": "fleet"}, "status": {"decisions": [held], "clusters": 1},
+        "metadata": {"namespace": "default", "name": "fleet"}, "status": {"decisions": [listed], "clusters": 1},
     });
     caches.replace::<ClusterDecision>(Site::Hub, vec![typed(list)], "1");
     caches.replace::<ConfigRepo>(Site::Hub, Vec::new(), "1");

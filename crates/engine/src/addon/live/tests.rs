@@ -117,11 +117,11 @@ fn jobs_that_are_not_known_hold_the_addon_of_an_accepted_cluster_and_a_failed_on
     let Jobs { writes, wait } = there.jobs(Ok(&wanted), true);
     let wait = wait.unwrap();
     assert!(writes.is_empty() && wait.has_failed, "the job on the host is open, and comes first");
-    let told = |wait: &HookWait, now: &str| wait.report(&live.addon, now.parse().unwrap());
-    let warning = |wait: &HookWait, now| told(wait, now).warning.map(|(reason, _)| reason);
+    let report = |wait: &HookWait, now: &str| wait.report(&live.addon, now.parse().unwrap());
+    let warning = |wait: &HookWait, now| report(wait, now).warning.map(|(reason, _)| reason);
     assert_eq!(warning(&wait, "2026-01-01T00:00:01Z"), Some("HookFailed"));
     let open = live.jobs(Err("no template"), true).wait.unwrap();
-    let WaitReport { warning: early, wake, .. } = told(&open, "2026-01-01T00:09:59Z");
+    let WaitReport { warning: early, wake, .. } = report(&open, "2026-01-01T00:09:59Z");
     assert_eq!((early, wake), (None, Some("2026-01-01T00:10:00Z".parse().unwrap())));
     assert_eq!(warning(&open, "2026-01-01T00:10:00Z"), Some("HookNotCompleted"));
 }

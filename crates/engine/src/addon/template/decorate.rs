@@ -357,8 +357,8 @@ mod tests {
                 "registration": [{"type": "KubeClient"}]});
             let template = &serde_json::from_value(template).unwrap();
             let input = TemplateInput { addon: "a", cluster: "c1", template, config: None, registries: None };
-            let told = render(&input).err().map(|error| error.to_string()).unwrap_or_default();
-            assert!(told.starts_with(wanted) && told.is_empty() == wanted.is_empty(), "{told}");
+            let refusal = render(&input).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(refusal.starts_with(wanted) && refusal.is_empty() == wanted.is_empty(), "{refusal}");
         }
     }
 

@@ -24,7 +24,7 @@ pub struct ClusterAttributes {
 
 impl ClusterAttributes {
     /// Packs the labels and claims of a cluster.
-    pub fn of(cluster: &ManagedCluster) -> Self {
+    pub fn from_cluster(cluster: &ManagedCluster) -> Self {
         let labels = cluster.metadata.labels.iter().flatten();
         let claims = cluster
             .status
@@ -96,7 +96,7 @@ mod tests {
             "spec": {},
             "status": {"clusterClaims": [{"name": "a", "value": "x"}, {"name": "c", "value": "y"}, {"name": "a", "value": "z"}]},
         });
-        let attributes = ClusterAttributes::of(&serde_json::from_value(cluster).unwrap());
+        let attributes = ClusterAttributes::from_cluster(&serde_json::from_value(cluster).unwrap());
         assert_eq!(
             ["a", "bb", "c", "d", ""].map(|key| attributes.label(key)),
             [Some("1"), Some(""), Some("3"), None, None]

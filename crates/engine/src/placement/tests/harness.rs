@@ -132,7 +132,7 @@ impl Hub {
         let scores: Vec<_> =
             ids.iter().filter_map(|id| self.fleet.scores(*id, "usage").cloned().map(Arc::new)).collect();
         let all = decisions.iter().rev().cloned().chain(self.elsewhere.clone().map(Arc::new));
-        let fleet = Fleet::of(clusters, scores, all);
+        let fleet = Fleet::new(clusters, scores, all);
         let reversed = schedule(&ScheduleInput { fleet: &fleet, ..self.input(&decisions) }, self.now);
         assert_eq!(
             reversed,
@@ -156,16 +156,16 @@ impl Hub {
         let decisions: Vec<_> = self.decisions.values().cloned().collect();
         let fresh = schedule(&self.input(&decisions), self.now);
         let mut incremental = std::mem::take(&mut self.incremental);
-        let kept = incremental.schedule(&self.input(&decisions), self.now);
+        let schedule = incremental.schedule(&self.input(&decisions), self.now);
         self.incremental = incremental;
-        assert_eq!(kept, fresh, "the incremental schedule differs from the one from nothing");
+        assert_eq!(schedule, fresh, "the incremental schedule differs from the one from nothing");
         assert!(
-            kept.wake_at.is_none_or(|at| at > self.now),
+            schedule.wake_at.is_none_or(|at| at > self.now),
             "it wants to be woken at a time that is not in the future"
         );
         self.seen.clear();
         let crash_after = self.crash_after.take();
-        for write in kept.steps.iter().flatten().take(crash_after.unwrap_or(usize::MAX)) {
+        for write in schedule.steps.iter().flatten().take(crash_after.unwrap_or(usize::MAX)) {
             self.write(write);
             let members = |d: &PlacementDecision| {
                 d.status.iter().flat_map(|s| &s.decisions).map(|e| e.cluster_name.clone()).collect()
@@ -175,9 +175,9 @@ impl Hub {
             );
         }
         if crash_after.is_none() {
-            self.placement.status = Some(kept.status.clone());
+            self.placement.status = Some(schedule.status.clone());
         }
-        kept
+        schedule
     }
 
     /// Schedules until nothing is written. Returns the selected clusters.

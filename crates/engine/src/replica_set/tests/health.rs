@@ -243,9 +243,9 @@ fn a_set_says_whether_its_workloads_are_judged() {
             .unwrap()
     };
     let off = set(json!({"gitops.wheelwright.dev/workload-health": "ignore"}));
-    assert_eq!(SuccessNeeds::of(&off, false), SuccessNeeds::Available);
-    assert_eq!(SuccessNeeds::of(&off, true), SuccessNeeds::Applied);
-    assert_eq!(SuccessNeeds::of(&set(json!({})), false), SuccessNeeds::Healthy);
+    assert_eq!(SuccessNeeds::new(&off, false), SuccessNeeds::Available);
+    assert_eq!(SuccessNeeds::new(&off, true), SuccessNeeds::Applied);
+    assert_eq!(SuccessNeeds::new(&set(json!({})), false), SuccessNeeds::Healthy);
 }
 
 #[test]

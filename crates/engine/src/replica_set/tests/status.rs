@@ -56,7 +56,7 @@ fn of(placements: &[PlacementProgress<'_>]) -> ManifestWorkReplicaSetStatus {
 }
 
 /// Returns a condition as `status reason message`.
-fn told(status: &ManifestWorkReplicaSetStatus, type_: &str) -> String {
+fn condition_text(status: &ManifestWorkReplicaSetStatus, type_: &str) -> String {
     let found = status.conditions.iter().find(|condition| condition.type_ == type_).unwrap();
     assert_eq!(found.observed_generation, Some(3));
     format!("{} {} {}", found.status, found.reason, found.message).trim_end().to_owned()
@@ -105,7 +105,8 @@ fn a_work_that_changes_is_taken_from_the_counts_as_it_was() {
 #[test]
 fn placements_are_verified_unless_one_is_missing_refused_or_empty() {
     let (complete, works) = (decision(1, 0, 1), counts(&[(HEALTHY, true)]));
-    let verified = |placements: &[PlacementProgress<'_>]| told(&of(placements), "PlacementVerified");
+    let verified =
+        |placements: &[PlacementProgress<'_>]| condition_text(&of(placements), "PlacementVerified");
     assert_eq!(verified(&[placement(works, 1, &complete)]), "True AsExpected");
     let missing = PlacementProgress { exists: false, ..placement(works, 1, &complete) };
     let gone = "False PlacementDecisionNotFound no such placement: p; its works are kept";
@@ -128,7 +129,8 @@ fn placements_are_verified_unless_one_is_missing_refused_or_empty() {
 #[test]
 fn a_rollout_is_complete_when_every_selected_cluster_is_done_and_no_other_has_a_work() {
     let works = counts(&[(HEALTHY, true)]);
-    let rolled_out = |placement: PlacementProgress<'_>| told(&of(&[placement]), "PlacementRolledOut");
+    let rolled_out =
+        |placement: PlacementProgress<'_>| condition_text(&of(&[placement]), "PlacementRolledOut");
     assert_eq!(rolled_out(placement(works, 3, &decision(2, 1, 3))), "True Complete");
     let complete = decision(2, 1, 3);
     let all = || placement(works, 3, &complete);
@@ -165,9 +167,10 @@ fn a_rollout_is_complete_when_every_selected_cluster_is_done_and_no_other_has_a_
 fn works_are_applied_when_all_are_available_and_none_progresses_or_is_degraded() {
     let rolling = decision(0, 0, 2);
     let applied = |works: &[(&[&str], bool)]| {
-        let told = told(&of(&[placement(counts(works), works.len(), &rolling)]), "ManifestworkApplied");
-        assert!(told.starts_with("True") || told.contains(" works are applied, "), "{told}");
-        told.split(' ').take(2).collect::<Vec<_>>().join(" ")
+        let text =
+            condition_text(&of(&[placement(counts(works), works.len(), &rolling)]), "ManifestworkApplied");
+        assert!(text.starts_with("True") || text.contains(" works are applied, "), "{text}");
+        text.split(' ').take(2).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(applied(&[(HEALTHY, true), (HEALTHY, true)]), "True AsExpected");
     assert_eq!(
@@ -184,8 +187,8 @@ fn works_are_applied_when_all_are_available_and_none_progresses_or_is_degraded()
     assert_eq!(applied(&[(BUSY, true), (FAILED, true)]), "False NotAsExpected");
     let none = |exists: bool, selected: usize| {
         let placement = PlacementProgress { exists, ..placement(WorkCounts::default(), selected, &rolling) };
-        let told = told(&of(&[placement]), "ManifestworkApplied");
-        told.split(' ').take(2).collect::<Vec<_>>().join(" ")
+        let text = condition_text(&of(&[placement]), "ManifestworkApplied");
+        text.split(' ').take(2).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(none(true, 0), "False PlacementDecisionEmpty");
     assert_eq!(none(true, 1), "False Processing");
@@ -199,8 +202,8 @@ fn a_failed_rollout_is_stalled_and_one_under_way_is_reconciling() {
     let check = |decision: &RolloutDecision, expected: [&str; 3]| {
         let status = of(&[placement(works, 3, decision)]);
         let found = ["Reconciling", "Stalled", "ManifestworkApplied"].map(|type_| {
-            let told = told(&status, type_);
-            told.split(", ").next().unwrap().to_owned()
+            let text = condition_text(&status, type_);
+            text.split(", ").next().unwrap().to_owned()
         });
         assert_eq!(found, expected, "{decision:?}");
     };
@@ -216,7 +219,7 @@ fn a_failed_rollout_is_stalled_and_one_under_way_is_reconciling() {
     let ended = RolloutDecision { counts: over, ..Default::default() };
     check(&ended, ["False Failed", "True Failed placement p: 1 of 3 clusters done", &unexpected]);
     let status = of(&[placement(works, 3, &ended)]);
-    assert!(told(&status, "Stalled").ends_with(" done, 2 failed"), "{status:?}");
+    assert!(condition_text(&status, "Stalled").ends_with(" done, 2 failed"), "{status:?}");
     let breach =
         Breach { stage: "all".into(), failures: 1, allowed: 0, first: "c".into(), reports_until: None };
     let breached = RolloutDecision { breach: Some(breach), counts: moving, ..Default::default() };
@@ -228,12 +231,12 @@ fn a_failed_rollout_is_stalled_and_one_under_way_is_reconciling() {
     let condition = "True RolledBack placement p: waits for a new revision";
     check(&returned, ["False RolledBack", condition, &unexpected]);
     let status = of(&[placement(works, 3, &decision(3, 0, 3))]);
-    assert_eq!(["Reconciling", "Stalled"].map(|it| told(&status, it)), ["False Complete"; 2]);
+    assert_eq!(["Reconciling", "Stalled"].map(|it| condition_text(&status, it)), ["False Complete"; 2]);
     // A completed rollout is ignored, whatever the policy has recorded.
     let nobody = RolloutDecision { counts: Counts::default(), ..returned };
     let (none, open) = (WorkCounts::default(), decision(1, 0, 3));
     let status = of(&[placement(none, 0, &nobody), placement(works, 3, &open)]);
-    assert!(told(&status, "Reconciling").starts_with("True Progressing"), "{status:?}");
+    assert!(condition_text(&status, "Reconciling").starts_with("True Progressing"), "{status:?}");
 }
 
 #[test]
@@ -251,8 +254,8 @@ fn the_first_cluster_that_reports_an_error_is_named_in_both_conditions() {
             errors: errors(count),
             ..placement(counts(&[(BUSY, true)]), 3, &rolling)
         }]);
-        assert_eq!(told(&status, "PlacementRolledOut"), format!("False Progressing {words}"));
-        assert_eq!(told(&status, "ManifestworkApplied"), format!("False Processing {words}"));
+        assert_eq!(condition_text(&status, "PlacementRolledOut"), format!("False Progressing {words}"));
+        assert_eq!(condition_text(&status, "ManifestworkApplied"), format!("False Processing {words}"));
         assert_eq!(ReportedErrors::in_message(words), count);
     }
     assert_eq!(

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use crate::replica_set::{
     DesiredWork, SuccessNeeds, SuccessRule, WorkRecord, assigned, cluster, content, hash, is_owned,
-    is_recorded, kept, name, owner_label, snapshot, snapshot_spec,
+    is_recorded, name, owner_label, snapshot, snapshot_spec, unchanged,
 };
 use crate::rollout::cluster::{Cluster, Hash, Report};
 use api::names::{
@@ -99,12 +99,12 @@ fn a_soak_begins_on_the_clock_of_the_hub_and_a_template_that_soaked_has_arrived(
     let mut good = work(false, &[("Applied", "True", 2), ("Available", "True", 2)]);
     let first = state(&good, 60, 100);
     assert_eq!(first.health.as_ref().unwrap().since, Some(at(100)), "not that of the condition");
-    let record = kept(&good, &first);
+    let record = unchanged(&good, &first);
     let annotations = good.metadata.annotations.get_or_insert_default();
     annotations.insert(TEMPLATE_HASH_ANNOTATION.into(), record.template.clone().unwrap().0);
     annotations.insert(SUCCEEDED_AT_ANNOTATION.into(), record.succeeded_at.unwrap().to_string());
     assert_eq!(state(&good, 60, 130).health.unwrap().since, Some(at(100)));
-    assert_eq!(kept(&good, &state(&good, 60, 130)), record, "nothing to write");
+    assert_eq!(unchanged(&good, &state(&good, 60, 130)), record, "nothing to write");
 
     good.status = None;
     assert_eq!(state(&good, 60, 130).health.unwrap().report, Report::ToApply, "it did not last");

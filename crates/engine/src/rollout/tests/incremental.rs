@@ -62,9 +62,9 @@ proptest! {
         for event in events {
             match event.clone() {
                 Event::Cluster(cluster) => {
-                    let held = input.clusters.iter_mut().find(|held| held.name == cluster.name);
-                    prop_assert_eq!(rollout.set_cluster(cluster.clone()), held.is_some());
-                    held.into_iter().for_each(|held| *held = cluster.clone());
+                    let current = input.clusters.iter_mut().find(|other| other.name == cluster.name);
+                    prop_assert_eq!(rollout.set_cluster(cluster.clone()), current.is_some());
+                    current.into_iter().for_each(|current| *current = cluster.clone());
                 }
                 Event::Strategy(strategy) => input.strategy = Ok(strategy),
                 Event::Policy(policy) => input.policy = Ok(policy),
@@ -78,7 +78,7 @@ proptest! {
             rollout.set_rules(input.clone());
             let (expected, decided) = (advance(&input, now), rollout.advance(now));
             prop_assert_eq!(&*decided, &expected, "after {:?}", event);
-            let runs = |name: &str| input.clusters.iter().find(|held| held.name == name)?.runs.clone();
+            let runs = |name: &str| input.clusters.iter().find(|cluster| cluster.name == name)?.runs.clone();
             let moves = expected.clusters.iter().filter(|(name, cluster)| cluster.assigned != runs(name));
             prop_assert!(rollout.moves().eq(moves.map(|(name, _)| name.as_str())), "after {:?}", event);
         }

@@ -213,8 +213,8 @@ fn a_repository_that_observes_gives_up_what_an_application_tracks_and_keeps_the_
     let release = hub.release();
     let handed_over: Vec<_> = release.hand_over.iter().map(|it| (&*it.target.key.name, &it.to)).collect();
     assert_eq!(handed_over, [("a", &None)]);
-    let kept: Vec<_> = release.inventory.keys().map(|id| &*id.key.name).collect();
-    assert_eq!(kept, ["a", "b"], "a stays listed until its marks are gone, and c has none");
+    let listed: Vec<_> = release.inventory.keys().map(|id| &*id.key.name).collect();
+    assert_eq!(listed, ["a", "b"], "a stays listed until its marks are gone, and c has none");
     hub.unread.push("ConfigMap");
     let release = hub.release();
     assert_eq!((release.hand_over.len(), release.inventory.len()), (0, 3), "nothing is known of them");

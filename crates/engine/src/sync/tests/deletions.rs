@@ -81,15 +81,15 @@ fn a_config_repo_that_deletes_its_objects_is_deleted_only_with_an_approval() {
             "spec": {"url": "https://git.example/a", "deletionPolicy": policy}}))
     };
     let mut hub = Hub::new();
-    let kept = config_map("a", "1");
-    hub.settle(&commit(&[kept.clone(), repo("deletes", "Delete"), repo("leaves", "Orphan")]));
+    let object = config_map("a", "1");
+    hub.settle(&commit(&[object.clone(), repo("deletes", "Delete"), repo("leaves", "Orphan")]));
     hub.edit("deletes", |live| {
         live.0.insert("status".into(), json!({"objects": 7}));
     });
-    let wanted = commit(&[kept.clone(), repo("deletes", "Delete")]);
+    let wanted = commit(&[object.clone(), repo("deletes", "Delete")]);
     let without = hub.plan(&wanted);
     assert_eq!((without.hold, without.delete.len()), (None, 1));
-    let hold = hub.plan(&commit(&[kept, repo("leaves", "Orphan")])).hold.unwrap();
+    let hold = hub.plan(&commit(&[object, repo("leaves", "Orphan")])).hold.unwrap();
     assert!(hold.why.ends_with("deletes what it owns, 7 objects now"), "{}", hold.why);
 }
 

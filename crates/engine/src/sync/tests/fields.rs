@@ -50,10 +50,10 @@ fn an_ignored_field_that_another_applies_is_left_out() {
     let left =
         json!({"template": {"spec": {"containers": [{"name": "web"}, {"name": "log", "image": "log:1"}]}}});
     assert_eq!(adopted(&desired, &by("Apply"), &["/spec/replicas", IMAGE]), left);
-    let kept = deployment(5, ["web:9", "log:1"], json!([])).0["spec"].clone();
+    let expected = deployment(5, ["web:9", "log:1"], json!([])).0["spec"].clone();
     assert_eq!(
         adopted(&desired, &by("Update"), &["/spec/replicas", IMAGE]),
-        kept,
+        expected,
         "only an applier keeps a field"
     );
     let paused = json!({"f:spec": {"f:paused": {}, "f:template": {}}});

@@ -158,7 +158,7 @@ fn a_jq_expression_leaves_fields_and_whole_items_to_the_cluster() {
         let spec = json!({"replicas": 7, "paused": false, "containers": containers});
         Some(deployment(json!({"annotations": annotations}), spec))
     };
-    let kept = json!({"replicas": 7, "paused": true,
+    let live_spec = json!({"replicas": 7, "paused": true,
         "containers": [{"name": "istio-proxy", "image": "p:2"}, {"name": "a", "image": "i:2"}]});
     for (condition, replicas, was_applied, is_kept) in [
         ("OnSpokePresent", 1, true, true),
@@ -170,7 +170,7 @@ fn a_jq_expression_leaves_fields_and_whole_items_to_the_cluster() {
         assert_eq!(created["spec"], manifest(1)["spec"]);
         let noted = &created["metadata"]["annotations"];
         let (next, ..) = applied(decided(rule(condition), manifest(replicas), live(noted), was_applied));
-        let wanted = if is_kept { kept.clone() } else { manifest(replicas)["spec"].clone() };
+        let wanted = if is_kept { live_spec.clone() } else { manifest(replicas)["spec"].clone() };
         assert_eq!(next["spec"], wanted, "{condition} {replicas}");
     }
 }

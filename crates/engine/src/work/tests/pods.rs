@@ -148,14 +148,14 @@ fn the_condition_goes_with_the_trouble_and_with_the_generation() {
     let (mut conditions, now) = (Vec::new(), Timestamp::UNIX_EPOCH);
     let trouble = || Pods::Trouble(PodTrouble::new("ErrImagePull", "what".into(), "why"));
     report_pods(&mut conditions, &trouble(), 1, now);
-    let held = conditions.clone();
+    let reported = conditions.clone();
     assert_eq!(
-        (held.len(), held[0].reason.as_str(), held[0].observed_generation),
+        (reported.len(), reported[0].reason.as_str(), reported[0].observed_generation),
         (1, "ErrImagePull", Some(1))
     );
     report_pods(&mut conditions, &Pods::Unread, 1, now);
     report_pods(&mut conditions, &trouble(), 1, now);
-    assert_eq!(conditions, held);
+    assert_eq!(conditions, reported);
     report_pods(&mut conditions, &Pods::Unread, 2, now);
     assert!(conditions.is_empty(), "it was about another generation");
     report_pods(&mut conditions, &trouble(), 2, now);

@@ -143,9 +143,9 @@ proptest! {
             Ok((value, owners)) => {
                 // Each owner of a field has set it to exactly this value.
                 for (name, config) in [("a", &first), ("b", &second)] {
-                    let kept = owners.fields_of(&applier(name));
+                    let owned = owners.fields_of(&applier(name));
                     let compared = compare(config, &value, Position::Unknown);
-                    prop_assert!(kept.intersection(&compared.modified).is_empty(), "{} {:?}", name, kept.paths());
+                    prop_assert!(owned.intersection(&compared.modified).is_empty(), "{} {:?}", name, owned.paths());
                 }
             }
             Err(conflicts) => prop_assert!(!conflicts.iter().all(|c| c.fields.is_empty())),

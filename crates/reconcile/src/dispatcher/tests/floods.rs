@@ -177,8 +177,10 @@ fn writes_that_a_webhook_undoes_are_repeated_less_and_less_often() {
     }
     assert!(minutes[0] <= 15, "{minutes:?}");
     assert!(minutes[10..].iter().sum::<usize>() <= 4, "{minutes:?}");
-    let told = harness.ended.iter().filter_map(|ended| ended.failure.as_ref());
-    assert!(told.clone().count() > 5 && told.clone().all(|failure| failure.message.contains("webhook")));
+    let failures = harness.ended.iter().filter_map(|ended| ended.failure.as_ref());
+    assert!(
+        failures.clone().count() > 5 && failures.clone().all(|failure| failure.message.contains("webhook"))
+    );
 
     harness.changed("ConfigMap", json!({"metadata": {"namespace": "ns", "name": "a", "generation": 2}}));
     harness.after(1);

@@ -49,7 +49,7 @@ impl Harness {
         self.dispatcher.looked_up(self.observed, &lookup, Ok(answer), self.now);
     }
 
-    pub(super) fn held(&self) -> Option<u64> {
+    pub(super) fn cached_version(&self) -> Option<u64> {
         self.dispatcher
             .caches()
             .object(&deployment())
@@ -80,7 +80,7 @@ fn an_object_is_read_when_the_watch_of_its_kind_tells_of_it_and_no_other_is_kept
     harness.ended();
     harness.answer(found(1));
     harness.after(1);
-    assert_eq!((harness.ended(), harness.held()), (vec!["a".to_owned()], Some(1)));
+    assert_eq!((harness.ended(), harness.cached_version()), (vec!["a".to_owned()], Some(1)));
     harness.changed("Deployment", other);
     harness.after(1);
     assert!(harness.lookups.is_empty() && harness.ended().is_empty(), "nobody asked for the other");
@@ -88,7 +88,7 @@ fn an_object_is_read_when_the_watch_of_its_kind_tells_of_it_and_no_other_is_kept
     harness.after(1);
     harness.answer(found(12));
     harness.after(1);
-    assert_eq!((harness.ended(), harness.held()), (vec!["a".to_owned()], Some(12)));
+    assert_eq!((harness.ended(), harness.cached_version()), (vec!["a".to_owned()], Some(12)));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn an_object_that_the_list_lacks_is_absent_without_a_request() {
     harness.listed("Deployment", &[]);
     harness.after(1);
     assert!(harness.lookups.is_empty());
-    assert_eq!((harness.ended(), harness.held()), (vec!["a".to_owned()], None));
+    assert_eq!((harness.ended(), harness.cached_version()), (vec!["a".to_owned()], None));
 }
 
 /// A controller that looks up the Deployment named like its key.
@@ -163,10 +163,10 @@ fn a_plan_that_waits_for_a_kind_that_may_not_be_listed_reads_the_refusal_until_i
     harness.listed("Deployment", &[listed(1)]);
     harness.after(1);
     harness.answer(found(1));
-    assert_eq!(harness.held(), Some(1));
+    assert_eq!(harness.cached_version(), Some(1));
     harness.dispatcher.watched(&kind, refused(), harness.now);
     harness.after(1);
-    assert_eq!(harness.held(), Some(1), "what was read counts until it is stale");
+    assert_eq!(harness.cached_version(), Some(1), "what was read counts until it is stale");
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_lone_change_is_read_and_planned_at_once_and_constant_change_now_and_then() 
     harness.decide();
     harness.answer(found(11));
     harness.decide();
-    assert_eq!((harness.ended(), harness.held()), (vec!["a".to_owned()], Some(11)));
+    assert_eq!((harness.ended(), harness.cached_version()), (vec!["a".to_owned()], Some(11)));
     let (mut read, mut planned) = (0, 0);
     for _ in 0..10 {
         for _ in 0..100 {
@@ -222,7 +222,7 @@ fn after_a_restore_an_object_is_read_again_at_its_lower_version() {
     harness.after(1);
     harness.answer(found(3));
     harness.after(1);
-    assert_eq!((harness.held(), harness.lookups.len()), (Some(3), 0));
+    assert_eq!((harness.cached_version(), harness.lookups.len()), (Some(3), 0));
 }
 
 #[test]
@@ -235,10 +235,10 @@ fn an_answer_that_is_older_than_the_deletion_revives_nothing() {
     harness.dispatcher.watched(&kind, deleted, harness.now);
     harness.answer(found(5));
     harness.after(1);
-    assert_eq!((harness.held(), harness.lookups.len()), (None, 1), "it is asked again");
+    assert_eq!((harness.cached_version(), harness.lookups.len()), (None, 1), "it is asked again");
     harness.answer(LookupAnswer::Object(None));
     harness.after(1);
-    assert_eq!((harness.held(), harness.lookups.len()), (None, 0));
+    assert_eq!((harness.cached_version(), harness.lookups.len()), (None, 0));
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn an_answer_that_nobody_asks_for_any_more_is_not_that_to_the_same_question_late
     assert!(harness.dispatcher.caches().object(&deployment()).is_err(), "it was sent before the change");
     harness.answer(found(6));
     harness.after(1);
-    assert_eq!((harness.held(), harness.lookups.len()), (Some(6), 0));
+    assert_eq!((harness.cached_version(), harness.lookups.len()), (Some(6), 0));
 }
 
 #[test]

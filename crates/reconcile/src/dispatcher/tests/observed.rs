@@ -109,8 +109,8 @@ fn after_a_restore_observed_kinds_are_unknown_until_they_are_listed_again() {
     harness.dispatcher.watched(&maps, WatcherEvent::Restored, harness.now);
     assert!(harness.dispatcher.caches().observed(&deployment()).is_err());
     harness.listed("Deployment", &[at("30")]);
-    let held = harness.dispatcher.caches().observed(&deployment()).unwrap().unwrap();
-    assert_eq!(held.resource_version(), "30");
+    let cached = harness.dispatcher.caches().observed(&deployment()).unwrap().unwrap();
+    assert_eq!(cached.resource_version(), "30");
     assert!(harness.dispatcher.caches().get_on::<Map>(Site::Hub, &key("a")).is_err());
 }
 

@@ -357,7 +357,7 @@ fn events_of_a_status_are_told_when_it_is_written_whatever_else_failed() {
     let mut harness = Harness::new::<Teller>();
     harness.listed("ConfigMap", &[map("a")]);
     let conflict = Some(FailureKind::Conflict);
-    for (step, status, told) in
+    for (step, status, expected) in
         [(None, None, &["Changed", "Applied"][..]), (conflict, None, &["Changed"]), (None, conflict, &[])]
     {
         harness.changed("ConfigMap", map("a"));
@@ -373,6 +373,6 @@ fn events_of_a_status_are_told_when_it_is_written_whatever_else_failed() {
         }
         let [ended] = &std::mem::take(&mut harness.ended)[..] else { panic!("one reconciliation") };
         let reasons: Vec<_> = ended.events.iter().map(|event| event.reason.as_str()).collect();
-        assert_eq!(reasons, told, "{step:?} {status:?}");
+        assert_eq!(reasons, expected, "{step:?} {status:?}");
     }
 }

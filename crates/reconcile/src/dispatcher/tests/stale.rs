@@ -117,7 +117,7 @@ struct KeptCopier;
 impl Controller for KeptCopier {
     const NAME: &'static str = "kept-copier";
     type Primary = Map;
-    const USES_KEPT: bool = true;
+    const USES_PERSISTED: bool = true;
 
     fn watches<W: Watches>(_: &mut W) {}
 
@@ -138,7 +138,7 @@ fn only_a_controller_that_allows_it_decides_by_kept_objects_and_the_first_list_i
         dispatcher.add::<Copier>();
     });
     harness.listed("Namespace", &[]);
-    harness.dispatcher.kept(vec![typed("900")], harness.now);
+    harness.dispatcher.load_persisted(vec![typed("900")], harness.now);
     harness.after(60);
     let acting: Vec<_> = harness.acts.iter().map(|act| act.controller).collect();
     assert_eq!(acting, ["kept-copier"]);
@@ -148,7 +148,7 @@ fn only_a_controller_that_allows_it_decides_by_kept_objects_and_the_first_list_i
     harness.listed("ConfigMap", &[]);
     assert_eq!(harness.names(), Vec::<String>::new());
     assert!(harness.dispatcher.caches().is_listed::<Map>(Site::Hub));
-    harness.dispatcher.kept(vec![typed("900")], harness.now);
+    harness.dispatcher.load_persisted(vec![typed("900")], harness.now);
     assert_eq!(harness.names(), Vec::<String>::new(), "what was listed is newer");
 }
 
@@ -210,12 +210,15 @@ fn objects_of_a_kind_that_cannot_be_listed_any_more_are_read_once_a_minute() {
     harness.answer(found(4));
     harness.ended();
     harness.after(59);
-    assert_eq!((harness.held(), harness.lookups.len(), harness.ended()), (Some(4), 0, vec!["a".to_owned()]));
+    assert_eq!(
+        (harness.cached_version(), harness.lookups.len(), harness.ended()),
+        (Some(4), 0, vec!["a".to_owned()])
+    );
     harness.after(1);
     harness.answer(LookupAnswer::Object(None));
     harness.after(1);
     assert_eq!(
-        (harness.held(), harness.ended()),
+        (harness.cached_version(), harness.ended()),
         (None, vec!["a".to_owned()]),
         "no watch reports the deletion"
     );
@@ -237,7 +240,7 @@ fn objects_of_a_kind_that_was_never_listed_are_read_once_its_list_has_failed_for
     assert_eq!(harness.lookups, [Lookup::Object(deployment())]);
     harness.answer(found(1));
     harness.after(1);
-    assert_eq!(harness.held(), Some(1));
+    assert_eq!(harness.cached_version(), Some(1));
 
     let maps = Arc::clone(&harness.kinds["ConfigMap"]);
     harness.dispatcher.watched(&maps, WatcherEvent::Restored, harness.now);

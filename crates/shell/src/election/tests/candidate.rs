@@ -74,8 +74,8 @@ impl Server {
     }
 
     fn holder(&self) -> Option<String> {
-        let held = self.0.lock().unwrap();
-        Some(held.lease.as_ref()?.get("spec")?.get("holderIdentity")?.as_str()?.to_owned())
+        let server = self.0.lock().unwrap();
+        Some(server.lease.as_ref()?.get("spec")?.get("holderIdentity")?.as_str()?.to_owned())
     }
 
     async fn answer(self, request: Request<Body>) -> Result<Response<Body>, std::convert::Infallible> {
@@ -139,7 +139,7 @@ fn candidate(server: &Server, host: &str) -> Election {
 }
 
 /// Returns how long a leader keeps its leadership if the API server behaves like this right after a renewal.
-async fn kept(behaviour: Behaviour) -> Duration {
+async fn led_for(behaviour: Behaviour) -> Duration {
     let (server, stop) = (Server::default(), CancellationToken::new());
     let mut election = candidate(&server, "a");
     assert!(election.acquire(&stop).await);
@@ -155,7 +155,7 @@ async fn kept(behaviour: Behaviour) -> Duration {
 async fn the_deadline_of_a_renewal_holds_while_a_request_hangs() {
     let deadline = ElectionOptions::new("", "", "").renew_deadline;
     for failures in 0..=4 {
-        assert_eq!(kept(Behaviour::FailsAndHangs(failures)).await, deadline, "{failures} failures first");
+        assert_eq!(led_for(Behaviour::FailsAndHangs(failures)).await, deadline, "{failures} failures first");
     }
 }
 
@@ -164,7 +164,7 @@ async fn the_deadline_of_a_renewal_holds_while_a_request_hangs() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_comes_late_prolongs_nothing() {
     let deadline = ElectionOptions::new("", "", "").renew_deadline;
-    assert_eq!(kept(Behaviour::After(Duration::from_secs(9))).await, deadline);
+    assert_eq!(led_for(Behaviour::After(Duration::from_secs(9))).await, deadline);
 
     let server = Server::default();
     server.behave(Behaviour::After(deadline * 3 / 5));

@@ -193,7 +193,7 @@ fn a_preview_of_what_a_commit_touches_is_that_of_everything() {
                 succeeds_after,
                 meets_deadlines: true,
             };
-            let snapshot = HubSnapshot::of(&world.hub);
+            let snapshot = HubSnapshot::new(&world.hub);
             let (whole, touched) = preview_of(&PreviewScope::All, &snapshot, &commit, world.now).unwrap();
             assert_eq!(
                 preview(&snapshot, &commit, world.now).unwrap(),

@@ -11,22 +11,22 @@ fn a_report_to_the_branch_that_a_neighbour_follows_is_refused() {
         let repo = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": metadata, "spec": spec});
         world.apply(object(repo)).unwrap();
     };
-    let told = |world: &mut World| -> Vec<String> {
-        let told = world.take_events().into_iter().filter(|event| event.action == "Report");
-        told.map(|event| format!("{:?} {}", event.event_type, event.reason)).collect()
+    let events = |world: &mut World| -> Vec<String> {
+        let reports = world.take_events().into_iter().filter(|event| event.action == "Report");
+        reports.map(|event| format!("{:?} {}", event.event_type, event.reason)).collect()
     };
     for url in ["https://git.example/other.git", "git@GIT.example:other"] {
         let mut world = world(json!({"url": url}));
         follow(&mut world, "config", BRANCH);
         commit(&mut world, '1', "msa");
         run(&mut world, 1500);
-        assert_eq!(told(&mut world), ["Warning StatusPushMisconfigured"], "{url}");
+        assert_eq!(events(&mut world), ["Warning StatusPushMisconfigured"], "{url}");
         assert_eq!(reported(&world), ("False".into(), "StatusPushMisconfigured".into()), "{url}");
         assert!(!world.branches.contains_key(BRANCH), "{url}");
         follow(&mut world, "config", "main");
         run(&mut world, 900);
         assert_eq!(reported(&world), ("True".into(), "Pushed".into()), "{url}");
-        assert_eq!(told(&mut world), ["Normal Pushed"], "{url}");
+        assert_eq!(events(&mut world), ["Normal Pushed"], "{url}");
     }
     // A tenant cannot stop the reports of others.
     let mut world = world(json!({"url": "https://git.example/other"}));
@@ -64,17 +64,17 @@ fn a_report_tells_which_commit_another_config_repo_has_applied() {
         .unwrap();
     commit(&mut world, '1', "msa");
     run(&mut world, 120);
-    let told = |world: &World| -> Value {
+    let reported = |world: &World| -> Value {
         let newest = world.branches[BRANCH].last().unwrap();
         let summary: Value = serde_json::from_str(&newest.files["summary.json"]).unwrap();
         summary["otherConfigRepos"]["config/other"].clone()
     };
-    assert_eq!((&told(&world)["applied"], &told(&world)["ready"]), (&json!(""), &json!(false)));
+    assert_eq!((&reported(&world)["applied"], &reported(&world)["ready"]), (&json!(""), &json!(false)));
     let map =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "config"}});
     let tree: FileTree = [("map.yaml", map.to_string().as_bytes())].into_iter().collect();
     world.commit(&Key::namespaced("config", "other"), &"2".repeat(40), tree);
     run(&mut world, 120);
     let applied = json!({"applied": "2".repeat(40), "ready": true, "reason": "Applied", "unhealthy": 0});
-    assert_eq!(told(&world), applied);
+    assert_eq!(reported(&world), applied);
 }

@@ -228,8 +228,8 @@ fn relist(hub: &mut MemoryHub, random: &mut Random) {
 /// Deletes the set, or creates it again.
 fn delete(hub: &mut MemoryHub, random: &mut Random) {
     let key = Key::namespaced("ns", "s");
-    if let Some(held) = hub.objects.get(&("ManifestWorkReplicaSet".to_owned(), key.clone())) {
-        if held.0["metadata"]["deletionTimestamp"].is_null() {
+    if let Some(set) = hub.objects.get(&("ManifestWorkReplicaSet".to_owned(), key.clone())) {
+        if set.0["metadata"]["deletionTimestamp"].is_null() {
             let deleted = json!({"metadata": {"deletionTimestamp": hub.now.to_string()}});
             hub.patch("ManifestWorkReplicaSet", &key, &deleted);
         } else {

@@ -50,12 +50,12 @@ const AWAY: Duration = Duration::from_secs(5);
 const MAX_BYTES: u64 = 3 << 20;
 
 /// Stores the works of one cluster on one hub.
-pub(super) struct KeptWorks {
+pub(super) struct StoredWorks {
     secrets: Api<Secret>,
     cluster: String,
     /// Distinguishes the hubs.
     hub: String,
-    held: Digests,
+    stored: Digests,
     /// The resource versions of works that are up to date in their secret, or that fit in no secret.
     handled: BTreeMap<String, String>,
     /// The number of checks for which each work has waited for a status about its content.
@@ -75,13 +75,13 @@ struct WorkDigest {
     states: String,
 }
 
-impl KeptWorks {
+impl StoredWorks {
     pub(super) fn new(options: &AgentOptions, hub: &BootstrapHub) -> Self {
         Self {
             secrets: Api::namespaced(options.home().clone(), &options.secret.namespace),
             cluster: options.cluster.clone(),
             hub: hub.label(),
-            held: Digests::new(),
+            stored: Digests::new(),
             handled: BTreeMap::new(),
             waiting: BTreeMap::new(),
         }
@@ -90,8 +90,8 @@ impl KeptWorks {
     /// Passes the stored works to the controllers if the hub is unreachable at the start, and stores the hub's
     /// works until `stop`.
     pub(super) async fn run(mut self, hub: &kube::Client, shell: Handle, stop: &CancellationToken) {
-        let kept = match self.load().await {
-            Ok(kept) => kept,
+        let secrets = match self.load().await {
+            Ok(secrets) => secrets,
             Err(error) => {
                 warn!(error = with_causes(&error), "cannot read the works stored on the cluster");
                 Vec::new()
@@ -100,15 +100,15 @@ impl KeptWorks {
         let listed = || shell.caches().is_listed::<ManifestWork>(Site::Hub);
         let is_away = stop.run_until_cancelled(is_away_at_start(hub, listed)).await;
         if is_away == Some(true) {
-            let works: Vec<ManifestWork> = kept.iter().filter_map(unpacked).collect();
+            let works: Vec<ManifestWork> = secrets.iter().filter_map(unpacked).collect();
             info!(
                 cluster = self.cluster,
                 count = works.len(),
                 "the hub is unreachable; using the works stored on the cluster"
             );
-            shell.keep(works);
+            shell.load_persisted(works);
         }
-        drop(kept);
+        drop(secrets);
         let cluster = self.cluster.clone();
         let works =
             || shell.caches().list::<ManifestWork>(Query::namespace(&cluster)).ok().filter(|_| listed());
@@ -129,9 +129,9 @@ impl KeptWorks {
     async fn load(&mut self) -> Result<Vec<Secret>, JoinError> {
         let all = list_all(&self.secrets, ListParams::default().labels(KEPT_WORK_LABEL)).await;
         let secrets = all.map_err(api("list the kept works"))?;
-        let (held, kept) = of_cluster(secrets, &self.cluster, &self.hub);
-        self.held = held;
-        Ok(kept)
+        let (stored, ours) = of_cluster(secrets, &self.cluster, &self.hub);
+        self.stored = stored;
+        Ok(ours)
     }
 
     /// Stores the changed works, and removes those that are gone. The last check postpones nothing.
@@ -141,15 +141,15 @@ impl KeptWorks {
             if self.handled.get(name).is_some_and(|seen| *seen == version(work)) {
                 continue;
             }
-            let is_kept = self.held.get(name).is_some_and(Option::is_some);
-            if !is_kept && !is_last && self.waits(name, work) {
+            let is_stored = self.stored.get(name).is_some_and(Option::is_some);
+            if !is_stored && !is_last && self.waits(name, work) {
                 continue;
             }
-            let digest = WorkDigest::of(work);
-            let held = self.held.get(name).and_then(Option::as_ref);
-            if held != Some(&digest) {
+            let digest = WorkDigest::new(work);
+            let stored = self.stored.get(name).and_then(Option::as_ref);
+            if stored != Some(&digest) {
                 // An agent that is killed must not return to older content.
-                let is_current = held.is_some_and(|held| held.content == digest.content);
+                let is_current = stored.is_some_and(|stored| stored.content == digest.content);
                 if is_current && !is_last && self.waits(name, work) {
                     continue;
                 }
@@ -164,17 +164,17 @@ impl KeptWorks {
                         continue;
                     }
                 }
-                self.held.insert(name.clone(), written.is_ok().then_some(digest));
+                self.stored.insert(name.clone(), written.is_ok().then_some(digest));
             }
             self.handled.insert(name.clone(), version(work));
             self.waiting.remove(name);
         }
         self.waiting.retain(|name, _| wanted.contains_key(name));
         let gone: Vec<String> =
-            self.held.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
+            self.stored.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
         for name in gone {
             if self.remove(&name).await.is_ok() {
-                self.held.remove(&name);
+                self.stored.remove(&name);
                 self.handled.remove(&name);
             }
         }
@@ -226,7 +226,7 @@ impl KeptWorks {
 /// Returns the digests of the stored works, and the secrets with works of this cluster and hub. Secrets of
 /// other clusters are left out, because their agents may store works in the same namespace.
 fn of_cluster(secrets: Vec<Secret>, cluster: &str, hub: &str) -> (Digests, Vec<Secret>) {
-    let (mut held, mut kept) = (Digests::new(), Vec::new());
+    let (mut digests, mut ours) = (Digests::new(), Vec::new());
     for secret in secrets {
         let work = unpacked(&secret);
         if work.as_ref().is_some_and(|work| work.namespace() != cluster) {
@@ -235,14 +235,14 @@ fn of_cluster(secrets: Vec<Secret>, cluster: &str, hub: &str) -> (Digests, Vec<S
         let labels = secret.metadata.labels.as_ref();
         let is_of_hub =
             labels.and_then(|labels| labels.get(KEPT_WORK_LABEL)).is_some_and(|label| label == hub);
-        let digest = work.filter(|_| is_of_hub).map(|work| WorkDigest::of(&work));
-        let is_kept = digest.is_some();
-        held.extend(secret.metadata.name.clone().map(|name| (name, digest)));
-        if is_kept {
-            kept.push(secret);
+        let digest = work.filter(|_| is_of_hub).map(|work| WorkDigest::new(&work));
+        let is_stored = digest.is_some();
+        digests.extend(secret.metadata.name.clone().map(|name| (name, digest)));
+        if is_stored {
+            ours.push(secret);
         }
     }
-    (held, kept)
+    (digests, ours)
 }
 
 /// Returns true if the hub is unreachable before the works have been listed.
@@ -276,7 +276,7 @@ fn is_final(error: &JoinError) -> bool {
 
 impl WorkDigest {
     /// Ignores versions, other conditions and feedback values: no plan reads them, and they change often.
-    fn of(work: &ManifestWork) -> Self {
+    fn new(work: &ManifestWork) -> Self {
         let ManifestWork { metadata, spec, status, root: _ } = work;
         let metadata = ObjectMeta { resource_version: None, managed_fields: None, ..metadata.clone() };
         let conditions: Vec<_> = status.iter().flat_map(|status| states(&status.conditions)).collect();
@@ -312,5 +312,5 @@ fn unpacked(secret: &Secret) -> Option<ManifestWork> {
 }
 
 #[cfg(test)]
-#[path = "tests/kept.rs"]
+#[path = "tests/stored_works.rs"]
 mod tests;

@@ -27,25 +27,25 @@ fn a_work_is_written_again_when_a_plan_would_see_another_one() {
         let spec = json!({"workload": {"manifests": []}});
         work(&json!({"metadata": metadata, "spec": spec, "status": status}).to_string())
     };
-    let held = WorkDigest::of(&with("1", 1, ["True", "False", "False"], "x"));
+    let digest = WorkDigest::new(&with("1", 1, ["True", "False", "False"], "x"));
     let other = with("2", 1, ["True", "False", "True"], "y");
-    assert_eq!(WorkDigest::of(&other), held, "versions, values, texts and other conditions do not count");
-    assert_ne!(WorkDigest::of(&with("2", 2, ["True", "False", "False"], "x")), held);
-    assert_ne!(WorkDigest::of(&with("2", 1, ["False", "False", "False"], "x")), held);
-    assert_ne!(WorkDigest::of(&with("2", 1, ["True", "True", "False"], "x")), held);
+    assert_eq!(WorkDigest::new(&other), digest, "versions, values, texts and other conditions do not count");
+    assert_ne!(WorkDigest::new(&with("2", 2, ["True", "False", "False"], "x")), digest);
+    assert_ne!(WorkDigest::new(&with("2", 1, ["False", "False", "False"], "x")), digest);
+    assert_ne!(WorkDigest::new(&with("2", 1, ["True", "True", "False"], "x")), digest);
 }
 
 #[test]
 fn a_kept_work_is_read_as_it_was_and_one_that_expands_too_far_is_not() {
-    let kept = work(
+    let stored = work(
         r#"{"metadata": {"namespace": "c1", "name": "w"}, "spec": {"workload": {"manifests": [{"a": "é"}]}}}"#,
     );
     let secret = |packed: Vec<u8>| Secret {
         data: Some([("work".to_owned(), ByteString(packed))].into()),
         ..Secret::default()
     };
-    assert_eq!(unpacked(&secret(packed(&kept))), Some(kept.clone()));
-    let mut large = kept;
+    assert_eq!(unpacked(&secret(packed(&stored))), Some(stored.clone()));
+    let mut large = stored;
     large.metadata.labels = Some([("a".to_owned(), "b".repeat(4 << 20))].into());
     assert_eq!(unpacked(&secret(packed(&large))), None);
     assert_eq!(unpacked(&secret(b"no gzip".to_vec())), None);
@@ -73,20 +73,21 @@ fn an_agent_holds_no_work_that_the_agent_of_another_cluster_keeps_beside_it() {
         secret("of-the-neighbour", "h1", packed(&of("c2"))),
         secret("broken", "h1", b"no gzip".to_vec()),
     ];
-    let held = [("broken", None), ("of-the-hub-before", None), ("ours", Some(WorkDigest::of(&of("c1"))))];
-    let held = held.map(|(name, digest)| (name.to_owned(), digest));
-    let (digests, kept) = of_cluster(secrets, "c1", "h1");
-    assert_eq!(digests, Digests::from(held));
-    assert_eq!(kept.iter().filter_map(unpacked).collect::<Vec<_>>(), [of("c1")]);
+    let expected =
+        [("broken", None), ("of-the-hub-before", None), ("ours", Some(WorkDigest::new(&of("c1"))))];
+    let expected = expected.map(|(name, digest)| (name.to_owned(), digest));
+    let (digests, ours) = of_cluster(secrets, "c1", "h1");
+    assert_eq!(digests, Digests::from(expected));
+    assert_eq!(ours.iter().filter_map(unpacked).collect::<Vec<_>>(), [of("c1")]);
 }
 
 /// Returns the store of an agent that has stored nothing yet.
-fn keeper(spoke: kube::Client) -> KeptWorks {
-    KeptWorks {
+fn keeper(spoke: kube::Client) -> StoredWorks {
+    StoredWorks {
         secrets: Api::namespaced(spoke, "ns"),
         cluster: "c1".into(),
         hub: "h1".into(),
-        held: Digests::new(),
+        stored: Digests::new(),
         handled: BTreeMap::new(),
         waiting: BTreeMap::new(),
     }
@@ -101,11 +102,11 @@ async fn written(checks: &[(&[ManifestWork], bool)]) -> Vec<usize> {
         counted.fetch_add(1, Ordering::Relaxed);
         async { http::Response::builder().body(kube::client::Body::from(b"{}".to_vec())) }
     });
-    let mut kept = keeper(kube::Client::new(service, "default"));
+    let mut store = keeper(kube::Client::new(service, "default"));
     let mut written = Vec::new();
     for (works, is_last) in checks {
         let works: Vec<_> = works.iter().cloned().map(Arc::new).collect();
-        kept.keep(&works, *is_last).await;
+        store.keep(&works, *is_last).await;
         written.push(count.swap(0, Ordering::Relaxed));
     }
     written
@@ -156,13 +157,13 @@ async fn the_content_before_goes_when_no_secret_takes_the_new_one() {
         let answer = kube::client::Body::from(answer.to_string().into_bytes());
         async move { http::Response::builder().status(code).body(answer) }
     });
-    let mut kept = keeper(kube::Client::new(service, "default"));
+    let mut store = keeper(kube::Client::new(service, "default"));
     let ([before], [large]) = (reported("1", 1, Some(1)), reported("2", 2, Some(1)));
-    let name = kept.name_of(&before);
-    kept.held.insert(name.clone(), Some(WorkDigest::of(&before)));
+    let name = store.name_of(&before);
+    store.stored.insert(name.clone(), Some(WorkDigest::new(&before)));
     let works = [Arc::new(large)];
     for _ in 0..2 {
-        kept.keep(&works, false).await;
+        store.keep(&works, false).await;
     }
-    assert_eq!((deleted.load(Ordering::Relaxed), &kept.held[&name]), (1, &None));
+    assert_eq!((deleted.load(Ordering::Relaxed), &store.stored[&name]), (1, &None));
 }
