@@ -108,7 +108,7 @@ async fn rewrite_as_ocm(secrets: &Api<Secret>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn either_half_of_an_agent_goes_on_with_the_identity_that_the_other_keeps() {
+async fn either_half_of_an_agent_uses_the_identity_that_the_other_renews() {
     let (dir, stop) = (tempfile::tempdir().unwrap(), CancellationToken::new());
     let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
     let spoke = server(crds::spoke().iter().map(Object::from_typed).collect()).await;
@@ -153,7 +153,7 @@ async fn either_half_of_an_agent_goes_on_with_the_identity_that_the_other_keeps(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_work_says_which_kind_its_agent_may_not_list_and_goes_on_with_the_rules_that_are_computed() {
+async fn a_work_names_the_kind_that_its_agent_may_not_list_and_continues_once_the_rules_are_computed() {
     let (dir, stop) = (tempfile::tempdir().unwrap(), CancellationToken::new());
     let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
     let spoke = server(crds::spoke().iter().map(Object::from_typed).collect()).await;

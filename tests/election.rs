@@ -326,7 +326,7 @@ fn signal(process: &Running, name: &str) {
 }
 
 #[tokio::test]
-async fn a_leader_that_was_stopped_writes_nothing_when_it_goes_on() {
+async fn a_suspended_leader_writes_nothing_when_it_resumes() {
     const CLUSTERS: usize = 60;
     let hub = Cluster::start("stopped").await;
     hub.kubectl().install(crds::hub().into_iter());

@@ -89,7 +89,7 @@ async fn state(api: &Api<ConfigMap>) -> Vec<(String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_changes_nothing_and_the_hub_goes_on_when_there_is_space_again() {
+async fn a_full_disk_changes_nothing_and_the_hub_resumes_when_there_is_space() {
     let dir = tempfile::tempdir().unwrap();
     let (mut hub, _) = Hub::start(&dir.path().join("data"), "127.0.0.1:0");
     let api = hub.config_maps().await;

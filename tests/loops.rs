@@ -170,7 +170,7 @@ async fn a_controller_converges_writes_each_object_once_and_repairs_what_others_
 }
 
 #[tokio::test]
-async fn what_changed_while_the_api_server_was_away_is_caught_up_with() {
+async fn changes_during_an_outage_of_the_api_server_are_noticed() {
     let mut cluster = Cluster::start("away").await;
     let api: Api<ConfigMap> = Api::namespaced(cluster.client().await, "default");
     api.create(&PostParams::default(), &config_map("before", "one")).await.unwrap();

@@ -91,7 +91,7 @@ fn free() -> SocketAddr {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_starts_while_its_hub_is_away_goes_on_correcting_drift() {
+async fn an_agent_that_starts_while_its_hub_is_away_corrects_drift() {
     let dir = tempfile::tempdir().unwrap();
     let definitions: Vec<Object> = crds::hub().iter().map(Object::from_typed).collect();
     let options = || ServerOptions {

@@ -8,7 +8,7 @@ use crate::sources::Hub;
 use crate::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_operators_on_one_hub_one_writes_and_the_other_names_it_and_follows() {
+async fn one_of_two_operators_writes_and_the_other_names_it_and_follows() {
     let hub = Hub::start().await;
     let dir = hub.dir.path();
     let kubeconfig = dir.join("kubeconfig");

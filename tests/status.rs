@@ -80,7 +80,7 @@ async fn a_watched_fleet_is_printed_again_when_it_changes_and_ends_with_the_sign
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_commands_that_follow_a_hub_need_no_definitions_but_those_of_ocm() {
+async fn commands_that_watch_a_hub_need_only_the_definitions_of_ocm() {
     let dir = tempfile::tempdir().unwrap();
     let definitions = crds::hub();
     let of_ocm = definitions.iter().filter(|definition| definition.spec.group != GITOPS_GROUP);

@@ -103,7 +103,7 @@ fn wheelwright(arguments: &[&str]) -> Command {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watched_status_leaves_what_stands_above_it_and_follows_the_height_of_the_terminal() {
+async fn a_watched_status_leaves_the_lines_above_and_follows_the_height_of_the_terminal() {
     let hub = Hub::start().await;
     let kubeconfig = hub.dir.path().join("kubeconfig");
     let mut command = Command::new("setsid");

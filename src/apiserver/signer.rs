@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn other_usages_than_those_of_clients_fail() {
+    fn only_client_usages_are_signed() {
         for usages in [json!(["server auth", "client auth"]), json!(["digital signature"])] {
             let status = issued(&csr(usages, json!([{ "type": "Approved" }]))).unwrap();
             assert_eq!(status["conditions"][1]["reason"], "SignerValidationFailure");

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_repository_and_a_revision_of_another_form_are_refused_with_the_way_out() {
+    fn an_invalid_repository_or_revision_is_refused_with_a_hint() {
         let hint = |refused: CommandError| refused.hint.unwrap();
         let typo = repository(Some("flet")).unwrap_err();
         assert_eq!(typo.error.to_string(), "directory flet does not exist");

@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_that_cannot_be_pushed_is_told() {
+    fn a_report_that_cannot_be_pushed_is_shown() {
         let fleet = Repository { name: "n/fleet".into(), ready: true, ..Repository::default() };
         let refused = Repository { report_error: "the server refused it".into(), ..fleet.clone() };
         let text = |repository| {
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_held_plan_does_stands_below_its_approval() {
+    fn the_effects_of_a_held_plan_are_listed_below_its_approval() {
         let objects = vec!["ConfigMap n/a".into(), "ConfigMap n/b".into()];
         let changed = ObjectList { what: "3 objects to change".into(), objects, more: 1 };
         let repository = Repository {

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_repeats_of_a_secret_is_hidden() {
+    fn secrets_repeated_by_a_server_are_hidden() {
         let credentials = secret(&[("username", "me"), ("password", "hunter22")]).unwrap();
         let header = credentials.authorization().unwrap();
         let encoded = STANDARD.encode("hunter22");

@@ -26,7 +26,7 @@ fn render(values: &[&str]) -> Vec<Value> {
 }
 
 #[test]
-fn what_values_of_the_agent_ask_for_is_rendered_and_nothing_else() {
+fn only_resources_that_agent_values_request_are_rendered() {
     let defaults = render(&[]);
     for (kind, value) in [
         ("NetworkPolicy", "networkPolicy.enabled=true"),

@@ -355,7 +355,7 @@ async fn the_example_repository_needs_no_permission_that_the_operator_lacks() {
 }
 
 #[test]
-fn what_values_ask_for_is_rendered_and_nothing_else() {
+fn only_resources_that_values_request_are_rendered() {
     let count = |values: &[&str], kind: &str| {
         let objects = helm::render("wheelwright", values).unwrap();
         objects.iter().filter(|object| object["kind"] == kind).count()

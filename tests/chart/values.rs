@@ -74,7 +74,7 @@ fn the_environment_and_the_volumes_reach_the_operator_and_the_dashboard() {
 }
 
 #[test]
-fn the_roles_of_visitors_are_added_to_those_of_kubernetes_where_asked() {
+fn the_dashboard_roles_are_aggregated_to_kubernetes_roles_on_request() {
     let labels = |values: &[&str]| -> Vec<String> {
         let rendered = helm::render("wheelwright", values).unwrap();
         let roles = rendered.iter().filter(|object| object["kind"] == "ClusterRole");

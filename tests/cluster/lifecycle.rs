@@ -8,7 +8,7 @@ const SETTINGS: &str =
 /// A commit that drops an add-on and a set in use waits for an approval, and the pods keep running. After
 /// `wheelwright repo approve`, nothing of them is left on the spokes.
 #[test]
-fn what_is_in_use_leaves_its_repository_only_after_an_approval_on_real_nodes() {
+fn objects_in_use_leave_their_repository_only_after_an_approval_on_real_nodes() {
     let user = User::of_a_fleet("deletions");
     user.release("1", "serve");
     user.follow();

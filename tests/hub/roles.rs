@@ -9,7 +9,7 @@ use wheelwright::shell::now;
 use crate::kube::Cluster;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_default_roles_are_those_of_kubernetes() {
+async fn the_default_roles_match_kubernetes() {
     let kubernetes = Cluster::start("roles").await;
     let server = Server::start(ServerOptions::new(now)).await.unwrap();
     let theirs = kubernetes.client().await;

@@ -12,7 +12,7 @@ const CHART: &str = "wheelwright-agent";
 
 /// The cluster has no agent namespace yet, so no API server adds defaults.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_objects_that_join_writes_are_those_of_the_agents_chart() {
+async fn join_writes_the_objects_of_the_agents_chart() {
     let rendered = helm::render_in(PLACEHOLDER, CHART, &["clusterName=\"release-cluster\""]).unwrap();
     check_rendered(CHART, [("agent", rendered)]);
     if golden::is_blessing() {

@@ -371,7 +371,7 @@ async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_others_have_installed_is_left_or_asked_about() {
+async fn foreign_installations_are_left_alone_or_need_a_confirmation() {
     let hub = Cluster::start("install-others").await;
     let kubectl = hub.kubectl();
     assert!(

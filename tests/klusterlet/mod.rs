@@ -222,7 +222,7 @@ fn ocms(name: &str, label: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_ocms_registration_operator_left_is_taken_over_and_given_back() {
+async fn an_installation_of_ocms_registration_operator_is_taken_over_and_given_back() {
     let dir = Directory::new("klusterlet-hand-over");
     let spoke = Cluster::start("klusterlet-hand-over-spoke").await;
     let (on_spoke, kubectl) = (spoke.client().await, spoke.kubectl());

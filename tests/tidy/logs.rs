@@ -45,7 +45,7 @@ fn key<'t>(argument: &[&'t str]) -> Option<&'t str> {
 }
 
 #[test]
-fn every_key_of_a_log_line_stands_in_the_table_of_the_page_about_operating() {
+fn every_log_key_is_in_the_table_of_the_observability_page() {
     let files = sources();
     let is_ours = |path: &str| {
         !is_test(path) && (path.starts_with("src/") || path.starts_with("crates/") && path.contains("/src/"))

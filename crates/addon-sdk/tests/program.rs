@@ -46,7 +46,7 @@ async fn keep_lease(stop: CancellationToken) {
 }
 
 #[test]
-fn a_program_with_flags_of_its_own_says_which_kubeconfig_cannot_be_used() {
+fn a_program_with_its_own_flags_names_the_unusable_kubeconfig() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (none, stop) = (Path::new("/none/kubeconfig"), CancellationToken::new());
     let errors = runtime.block_on(async {

@@ -92,7 +92,7 @@ fn a_sign_that_the_crate_would_leave_out_is_refused() {
 
 /// After an error the parser continues with the rest, which may take hours.
 #[test]
-fn what_is_no_token_is_not_parsed() {
+fn parsing_stops_at_an_invalid_token() {
     let signs = "!!(".repeat(60);
     for start in ["'a", "'a\n", r"'\q ", "#", "!&", r#""\u12"#, "r'a\n", r"1r'\'!#!", "`a"] {
         let source = format!("{start}{signs}");
@@ -123,7 +123,7 @@ fn whole_numbers_are_int_where_they_fit() {
 }
 
 #[test]
-fn what_takes_long_or_grows_large_at_once_is_refused() {
+fn expensive_arguments_are_refused() {
     for (source, reason) in [
         ("lists.range(1001)", "the argument of lists.range must be a literal of at most 1000"),
         ("lists.range(size(self))", "the argument of lists.range must be a literal of at most 1000"),

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_need_comes_first() {
+    fn dependencies_come_first() {
         let order = [
             ("v1", "Namespace"),
             ("v1", "ServiceAccount"),

@@ -133,7 +133,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_text_that_an_api_server_admits_stands_for_a_time() {
+    fn every_time_that_an_api_server_admits_can_be_read() {
         for (text, time) in ADMITTED {
             let time: Timestamp = time.parse().unwrap();
             assert!(is_date_time(text), "{text}");

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_as_the_same() {
+    fn durations_survive_a_round_trip() {
         for text in ["0s", "1h30m", "-1h30m", "-500ms", "1m0s5ms", "-2m"] {
             let read = parse(text).unwrap();
             assert_eq!(parse(&format(read)), Some(read), "{text}");

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_to_markdown_stays_readable() {
+    fn only_characters_with_a_meaning_in_markdown_are_escaped() {
         for text in ["commit (15 objects), a_b", "msa-0.4.2@12345678 of fleet/a!", "a & b > c + {d}"] {
             assert_eq!(markdown(text, 80), text);
         }

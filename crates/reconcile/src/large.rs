@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_cluster_that_nobody_accepted_little_is_kept_and_of_others_everything() {
+    fn an_unaccepted_cluster_is_cached_in_part_and_an_accepted_one_as_a_whole() {
         let large = "a".repeat(1 << 20);
         let labels: BTreeMap<String, &str> = (0..10_000).map(|index| (format!("l{index}"), "v")).collect();
         for (metadata, spec, status) in [
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_too_long_is_kept_without_its_content() {
+    fn a_request_that_is_too_long_is_cached_without_its_content() {
         let request = |bytes: usize| {
             let spec = json!({"request": "QUFB".repeat(bytes / 3), "signerName": "s/n"});
             stored_size::<CertificateSigningRequest>(&json!({"metadata": {"name": "r"}, "spec": spec}))

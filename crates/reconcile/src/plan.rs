@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_alone_is_written_as_that_of_its_object() {
+    fn a_status_alone_is_written_as_a_patch_of_its_object() {
         let with = |phase: Option<&str>| {
             let status = NamespaceStatus { phase: phase.map(str::to_owned), ..NamespaceStatus::default() };
             Namespace { status: Some(status), ..Namespace::default() }

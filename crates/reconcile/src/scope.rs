@@ -112,7 +112,7 @@ mod tests {
     use api::argoproj::v1alpha1::Application;
 
     #[test]
-    fn of_the_applications_only_those_of_argo_cd_are_watched() {
+    fn only_applications_of_argo_cd_are_watched() {
         let scope = Scope::ArgoCd { namespace: "argocd".into(), account: String::new() };
         let narrowed =
             |representation| scope.narrow(&Gvk::of::<Application>(), representation, true).namespace;
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_secrets_only_those_of_argo_cd_and_the_tokens_for_them_are_watched() {
+    fn only_secrets_of_argo_cd_and_tokens_for_them_are_watched() {
         let scope = Scope::ArgoCd { namespace: "argocd".into(), account: "reader".into() };
         let secrets = |representation| {
             let Narrowed { namespace, fields, labels } =

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn many_writers_take_the_share_of_their_kind_and_all_kinds_that_of_the_process() {
+    fn writers_share_the_budget_of_their_kind_and_kinds_share_the_budget_of_the_process() {
         let memory = Memory::new(512 * MIB);
         let mut kinds = [(); 3].map(|()| Admitted::new(&memory));
         let [first, second, third] = &mut kinds;

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_process_that_is_told_to_end_says_so_and_stops() {
+    async fn a_process_that_receives_a_signal_logs_it_and_stops() {
         for (number, line) in
             [("-TERM", "INFO stopping signal=\"SIGTERM\""), ("-INT", "INFO stopping signal=\"SIGINT\"")]
         {

@@ -2,7 +2,7 @@ use super::*;
 use serde_json::{Value, json};
 
 #[test]
-fn a_kept_certificate_counts_only_with_the_groups_and_units_that_are_asked_for_now() {
+fn a_stored_certificate_counts_only_with_the_requested_groups_and_units() {
     let asked = json!({"signerName": "example.com/foo", "subject": {"user": "u", "groups": ["g", "h"], "organizationUnit": ["o"]}});
     let addon = json!({"metadata": {"name": "a", "namespace": "c1"}, "spec": {}, "status": {"registrations": [asked]}});
     let registration =
@@ -23,7 +23,7 @@ fn a_kept_certificate_counts_only_with_the_groups_and_units_that_are_asked_for_n
 }
 
 #[test]
-fn what_a_registration_does_not_say_is_as_in_ocm() {
+fn unset_fields_of_a_registration_default_as_in_ocm() {
     let registered = |spec: Value, status: Value| {
         let metadata = json!({"name": "a", "namespace": "c1"});
         registrations(

@@ -194,7 +194,7 @@ async fn requests_beside_ten_of(user: &'static str, conditions: Value) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_undecided_requests_of_its_own_keep_an_agent_from_another() {
+async fn only_its_undecided_requests_keep_an_agent_from_making_another() {
     let approved = json!([{"type": "Approved", "status": "True"}]);
     assert!(requests_beside_ten_of("other", json!([])).await, "anybody may use the label of the cluster");
     assert!(requests_beside_ten_of("me", approved).await);
@@ -286,7 +286,7 @@ async fn a_time_that_has_passed_is_not_waited_for() {
 }
 
 #[test]
-fn an_identity_that_ocm_kept_is_taken_over() {
+fn an_identity_that_ocm_stored_is_taken_over() {
     let hub = hub(KUBECONFIG);
     assert!(hub.is_named_by(KEPT));
     assert!(hub.is_named_by(&hub.stored_kubeconfig().unwrap()));

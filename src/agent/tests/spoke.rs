@@ -40,7 +40,7 @@ pub(in crate::agent) fn agent(
 }
 
 #[tokio::test]
-async fn the_addresses_of_a_cluster_are_written_once_and_those_of_others_stay() {
+async fn the_addresses_of_a_cluster_are_written_once_and_other_addresses_stay() {
     let hub = Server::start(ServerOptions::new(now)).await.unwrap();
     install_definitions(&hub.client(), crds::hub()).await.unwrap();
     let (mut options, ..) = agent(&hub, "https://one:6443", "ns-one");

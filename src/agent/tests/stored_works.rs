@@ -36,7 +36,7 @@ fn a_work_is_written_again_when_a_plan_would_see_another_one() {
 }
 
 #[test]
-fn a_kept_work_is_read_as_it_was_and_one_that_expands_too_far_is_not() {
+fn a_stored_work_survives_a_round_trip_unless_it_expands_too_far() {
     let stored = work(
         r#"{"metadata": {"namespace": "c1", "name": "w"}, "spec": {"workload": {"manifests": [{"a": "é"}]}}}"#,
     );
@@ -126,7 +126,7 @@ fn reported(version: &str, generation: u32, reported: Option<u32>) -> [ManifestW
 }
 
 #[tokio::test]
-async fn a_new_work_is_kept_once_with_its_status_and_a_change_at_once() {
+async fn a_new_work_is_stored_once_with_its_status_and_a_change_at_once() {
     let (new, done) = (reported("1", 1, None), reported("2", 1, Some(1)));
     let (changed, applied) = (reported("3", 2, Some(1)), reported("4", 2, Some(2)));
     let checks = [&new, &done, &done, &changed, &applied, &applied].map(|works| (&works[..], false));
@@ -135,7 +135,7 @@ async fn a_new_work_is_kept_once_with_its_status_and_a_change_at_once() {
 }
 
 #[tokio::test]
-async fn a_work_whose_status_does_not_come_is_kept_after_half_a_minute() {
+async fn a_work_without_a_status_is_stored_after_half_a_minute() {
     let new = reported("1", 1, None);
     assert_eq!(written(&[(&new[..], false); 8]).await, [0, 0, 0, 0, 0, 0, 1, 0]);
     let metadata =

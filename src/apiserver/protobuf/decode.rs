@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_reads_as_the_json_it_stands_for() {
+    fn an_object_decodes_to_its_json() {
         let metadata = [field(1, b"a"), field(2, b""), field(8, b"")].concat();
         let data = [field(1, b"k"), field(2, b"v")].concat();
         let raw =

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_several_users_and_those_of_a_joined_cluster_are_not_approved_unless_a_user_is_named() {
+    fn ambiguous_requests_are_approved_only_for_a_named_user() {
         let check = |users: &[&str], is_joined| {
             let requests: Vec<_> = users.iter().map(|user| request(user)).collect();
             let refused = check("c1", &requests, is_joined).err()?;

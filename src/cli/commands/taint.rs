@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_taint_is_written_as_kubectl_writes_those_of_nodes() {
+    fn a_taint_is_written_as_kubectl_taints_nodes() {
         let set = |value: &str| TaintChange::Set {
             key: "gpu".into(),
             value: value.into(),

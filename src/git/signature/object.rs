@@ -94,7 +94,7 @@ mod tests {
     const HEAD: &str = "tree 1\nparent 2\nauthor A <a@x> 1 +0000\ncommitter A <a@x> 1 +0000\n";
 
     #[test]
-    fn what_is_signed_is_the_commit_without_its_signature() {
+    fn the_signed_content_is_the_commit_without_its_signature() {
         let raw =
             format!("{HEAD}gpgsig -----BEGIN X-----\n \n one\n -----END X-----\nencoding utf-8\n\ntext\n");
         let signed = commit(raw.as_bytes()).unwrap();

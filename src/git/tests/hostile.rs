@@ -73,7 +73,7 @@ fn a_tree_with_a_name_twice_or_in_the_wrong_order_is_refused() {
 }
 
 #[test]
-fn a_submodule_is_kept_apart_by_name() {
+fn submodules_are_distinguished_by_name() {
     let forge = Forge::new();
     let repo = forge.repo();
     let mut tree = repo.treebuilder(None).unwrap();

@@ -228,7 +228,7 @@ fn a_version_that_moved_or_is_gone_is_a_rewind_and_a_higher_one_is_not() {
 }
 
 #[test]
-fn links_and_submodules_are_kept_apart() {
+fn links_and_submodules_are_distinguished() {
     let forge = Forge::new();
     let repo = forge.repo();
     let mut tree = repo.treebuilder(None).unwrap();
@@ -281,7 +281,7 @@ fn names_that_only_some_file_systems_tell_apart_are_noted() {
 }
 
 #[test]
-fn what_is_too_large_is_refused_by_name() {
+fn files_that_are_too_large_are_refused_by_name() {
     let forge = Forge::new();
     forge.commit("main", &[("deep/er/file", "12345"), ("link-like", "1")]);
     let cases = [

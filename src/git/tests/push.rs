@@ -241,7 +241,7 @@ fn a_commit_that_a_killed_process_did_not_push_is_not_made_twice() {
 }
 
 #[test]
-fn a_server_that_is_killed_during_a_push_keeps_nothing_of_it() {
+fn a_server_that_is_killed_during_a_push_stores_nothing() {
     let forge = Forge::new();
     forge.hook("pre-receive", "kill -9 $PPID");
     let server = forge.serve();

@@ -104,7 +104,7 @@ fn an_empty_mirror_fetches_down_to_the_accepted_commit_and_not_the_rest() {
 }
 
 #[test]
-fn a_download_that_ends_too_early_goes_on_from_what_has_arrived() {
+fn an_interrupted_download_resumes_from_the_received_objects() {
     let (forge, commits) = long_history("main");
     let git = forge.serve();
     let mut mirror = limited(&forge, "cache", &git.url, Credentials::default());

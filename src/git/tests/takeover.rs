@@ -29,7 +29,7 @@ fn a_copy_of_the_hub_is_fenced_until_a_person_makes_it_the_writer() {
 }
 
 #[test]
-fn the_next_process_of_a_hub_goes_on_with_its_report() {
+fn the_next_process_of_a_hub_continues_its_report() {
     on_both(|forge, open| {
         let first = open("1").push(&by("1", Last, ["", ""], "a"), &QUICK).unwrap().unwrap();
         let again = open("2").push(&by("2", Last, ["", &first], "a"), &QUICK);
@@ -44,7 +44,7 @@ fn the_next_process_of_a_hub_goes_on_with_its_report() {
 }
 
 #[test]
-fn the_next_process_of_a_hub_goes_on_where_its_branch_began_again() {
+fn the_next_process_of_a_hub_continues_on_a_restarted_branch() {
     on_both(|forge, open| {
         let hub = open("hub");
         let first = hub.push(&by("1", Last, ["", ""], "a"), &QUICK).unwrap().unwrap();

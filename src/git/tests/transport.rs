@@ -131,7 +131,7 @@ fn a_refusal_has_the_words_of_the_server_and_the_time_that_it_names() {
 }
 
 #[test]
-fn a_type_with_a_parameter_is_that_of_a_git_server() {
+fn a_content_type_with_a_parameter_is_accepted() {
     let forge = Forge::new();
     let commit = forge.commit("main", &[("a", "1")]);
     let web = Web::start(&forge, Behaviour { charset: true, ..Behaviour::default() });

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_arrives_at_once_has_a_limit_and_the_larger_answers_end_first() {
+    fn arriving_data_has_a_total_limit_and_the_largest_answers_end_first() {
         let all = Arc::new(Arrivals::new(1_000));
         let [large, small, other] = [(); 3].map(|()| Arrivals::begin(&all));
         assert_eq!(large.add(700), Ok(()));

@@ -133,7 +133,7 @@ fn the_state_of_the_fleet_is_exported() {
 }
 
 #[test]
-fn a_fleet_that_cannot_be_read_is_told_unless_nothing_reads_it() {
+fn an_unreadable_fleet_is_reported_unless_nothing_reads_it() {
     for (reason, is_unread) in [
         (ReadErrorReason::NotListed, true),
         (ReadErrorReason::Failed, true),
@@ -157,7 +157,7 @@ fn labels(text: &str, name: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_metric_stands_in_the_docs() {
+fn every_metric_is_documented() {
     let text = all();
     let mut page = String::from(
         "# Metrics\n\n\

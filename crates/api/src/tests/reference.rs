@@ -37,7 +37,7 @@ fn rows(schema: &JSONSchemaProps, path: &str, page: &mut String) {
 }
 
 #[test]
-fn the_reference_of_our_kinds_is_that_of_their_schemas() {
+fn the_reference_of_our_kinds_matches_their_schemas() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
     let pages = [("ConfigRepo", "config-repo.md"), ("RolloutPolicy", "rollout-policy.md")].map(|(kind, file)| {
         let definition = crds::hub().into_iter().find(|one| one.spec.names.kind == kind).unwrap();

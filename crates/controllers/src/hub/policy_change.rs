@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_already_so_is_not_written_and_a_foreign_policy_is_not_taken() {
+    fn an_already_paused_policy_is_unchanged_and_a_foreign_name_is_not_taken() {
         let mut paused = policy("mine", &["proxy"]);
         paused.spec.paused = true;
         assert_eq!(pause(std::slice::from_ref(&paused), "proxy"), PolicyChange::Unchanged(paused));

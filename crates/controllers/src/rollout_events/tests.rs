@@ -46,7 +46,7 @@ fn reported<C: Controller, K: Kind + PartialEq, M: Kind>(
 }
 
 #[test]
-fn a_rollback_is_told_once_its_quarantine_is_recorded_whatever_fails_after_that() {
+fn a_rollback_is_reported_once_its_quarantine_is_recorded() {
     let meta = json!({"name": "one", "namespace": "default", "resourceVersion": "1"});
     let set =
         json!({"metadata": meta, "spec": {"placementRefs": [], "manifestWorkTemplate": {"workload": {}}}});

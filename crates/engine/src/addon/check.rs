@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_on_every_cluster_is_found_without_one() {
+    fn an_error_on_every_cluster_is_found_without_a_cluster() {
         let none = || json!([]);
         let check = |manifest, registration, config, want: &str| {
             assert_eq!(checked(manifest, registration, config, false).unwrap_err(), want);

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_annotation_is_that_of_ocm() {
+    fn the_annotation_matches_ocm() {
         let template = ConfigKind {
             group: "addon.open-cluster-management.io".into(),
             resource: "addontemplates".into(),

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_resource_of_an_object_that_is_to_stay_is_that_of_its_definition_or_of_its_cluster() {
+    fn the_resource_of_an_orphan_comes_from_its_definition_or_its_cluster() {
         let metadata = json!({"name": "g", "annotations": {ADDON_DELETION_ORPHAN: ""}});
         let goose = json!({"apiVersion": "example.com/v1", "kind": "Goose", "metadata": metadata});
         let definition = |group: &str, plural: &str| {

@@ -171,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn of_two_manifests_of_one_object_the_later_wins() {
+    fn the_later_of_two_manifests_of_one_object_wins() {
         let manifests = [manifest("a", 1), manifest("b", 1), manifest("a", 2)];
         let packed = pack(&manifests, &BTreeMap::new()).unwrap();
         assert_eq!(packed[&0], [&manifests[1], &manifests[2]]);
     }
 
     #[test]
-    fn what_no_work_can_carry_is_named() {
+    fn a_manifest_that_no_work_can_carry_is_named() {
         let error = pack(&[manifest("a", LIMIT)], &BTreeMap::new()).unwrap_err();
         assert!(error.to_string().starts_with("ConfigMap n/a has 40"), "{error}");
         let untyped = Object::from_value(json!({"metadata": {"name": "x"}})).unwrap();

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_good_stays_known_when_a_name_changes() {
+    fn the_last_good_configuration_survives_a_name_change() {
         let mut addon = assigned(&[config("a-1", "1")], at(10));
         complete(&mut addon, at(20));
         let good = cluster(&addon, &[config("a-1", "1")]).runs;
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn what_succeeded_before_stays_known_when_the_next_one_succeeds() {
+    fn the_previous_success_stays_known_after_the_next_one() {
         let [first, second, third] = ["1", "2", "3"].map(|hash| [config("a", hash)]);
         let mut addon = assigned(&first, at(10));
         assert_eq!(last_good(&addon), None, "nothing ran before");

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_bound_in_the_namespace_of_its_own_cluster_only() {
+    fn an_agent_is_bound_only_in_its_cluster_namespace() {
         let bindings = role_bindings(&addon(), &template(&json!([current("r")]))).unwrap();
         let subjects: Vec<_> =
             bindings[0].subjects.as_ref().unwrap().iter().map(|subject| subject.name.as_str()).collect();
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn every_role_and_every_cluster_has_a_binding_of_its_own() {
+    fn every_role_and_every_cluster_has_its_own_binding() {
         let prefix = "open-cluster-management:a";
         let want = [
             format!("c1/{prefix}:clusterrole:r1:agent"),
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_spoke_wrote_stays_when_the_hub_fills_in_its_part() {
+    fn the_hub_keeps_what_the_spoke_wrote() {
         let mut addon = addon();
         let sources = Sources { template: template(&json!([])), config: None };
         fill(&mut addon, &sources);

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_knows_no_rules_does_not_hold_up_those_of_the_hub() {
+    fn an_agent_without_rules_does_not_block_the_rules_of_the_hub() {
         let mut silent = work(&json!({"type": "CEL", "condition": "Progressing"}), "s", &[]);
         assert!(unfinished(&[&silent]).is_some(), "the author asks for an agent that knows them");
         let configs = &mut silent.spec.manifest_configs;

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_are_those_of_ocm() {
+    fn hashes_match_ocm() {
         check(
             json!({"apiVersion": "v1", "metadata": {"name": "x"}, "status": {}}),
             "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a",

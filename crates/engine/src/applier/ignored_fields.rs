@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_copied_is_at_most_as_large_as_the_live_object() {
+    fn copied_values_are_at_most_as_large_as_the_live_object() {
         let live = object(json!({"spec": {"c": [{"name": "x", "args": ["y".repeat(100_000)]}]}}));
         let mut manifest = object(json!({"spec": {"c": vec![json!({"name": "x"}); 200]}}));
         let paths: Vec<Path> = (0..200).map(|at| path(&["spec", "c", &at.to_string()])).collect();

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_for_other_usages_than_those_of_a_client_fits_nothing() {
+    fn only_requests_for_client_usages_fit() {
         let groups = [&*format!("{PREFIX}c1"), MANAGED_CLUSTERS_GROUP];
         let mut cluster = csr(&[("cluster-name", "c1")], "", &format!("{PREFIX}c1:a"), &groups);
         let labels = [("cluster-name", "c1"), ("addon-name", "a")];
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subject_is_that_of_the_registration_no_more_and_no_less() {
+    fn a_subject_matches_its_registration_exactly() {
         let registered: api::addon::v1alpha1::Subject = serde_json::from_value(
             serde_json::json!({"user": "u", "groups": ["g", "h"], "organizationUnit": ["x"]}),
         )

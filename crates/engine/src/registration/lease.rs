@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn taints_follow_availability_and_leave_those_of_users() {
+    fn taints_follow_availability_and_other_taints_stay() {
         let user = Taint { key: "mine".into(), ..Taint::default() };
         let keys = |taints: &[Taint]| taints.iter().map(|t| t.key.clone()).collect::<Vec<_>>();
         let unreachable = taints(std::slice::from_ref(&user), None, at(1));

@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clusters_have_in_common_is_written_once_in_a_file() {
+    fn common_fields_of_clusters_are_written_once_per_file() {
         let work = |cluster: usize| {
             let mut work = config_map(cluster, 5);
             work.0.insert("spec".into(), json!({"of": "every cluster ".repeat(100)}));

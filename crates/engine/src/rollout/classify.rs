@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_stops_working_fails_while_the_rollout_goes_on_and_is_done_after_its_end() {
+    fn a_cluster_that_stops_working_fails_during_the_rollout_and_is_done_after_its_end() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let limits = Limits {
             soak: Some(SignedDuration::from_secs(60)),

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn an_approved_removal_goes_on_when_the_first_clusters_are_gone_and_others_join_it() {
+    fn an_approved_removal_continues_when_the_first_clusters_are_gone_and_others_join() {
         let mut left = instances(&["c", "d", "e"]);
         let token = decide_about(&left, &[], &[], 0).approval.unwrap();
         let approved = decide_about(&left, &[], std::slice::from_ref(&token), 0);

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rejected_object_is_told_from_one_that_may_be_applied_later() {
+    fn rejected_objects_and_temporary_failures_are_distinguished() {
         let rejected = |reason: &str, message: &str, generation: i64| {
             let condition = json!({"type": "Applied", "status": "False", "reason": reason, "message": message,
                 "observedGeneration": generation, "lastTransitionTime": "2026-01-01T00:00:00Z"});

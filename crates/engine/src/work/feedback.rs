@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn well_known_values_are_those_of_open_cluster_management() {
+    fn well_known_values_match_open_cluster_management() {
         let conditions =
             json!([{"type": "Complete", "status": "True"}, {"type": "Ready", "status": "False"}]);
         let status = json!({"readyReplicas": 1, "replicas": 2, "availableReplicas": 3, "numberReady": 4,
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_scalar_is_reported_as_json_up_to_a_limit() {
+    fn lists_and_maps_are_reported_as_json_up_to_a_limit() {
         let object = json!({"status": {"n": 1.5, "map": {"a": [1]}, "items": [{"v": {"x": 1}}, {"v": 2}],
             "fits": ["x".repeat(1020)], "long": ["x".repeat(1021)]}});
         let paths = [

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn resource_and_scope_are_those_of_the_cluster() {
+    fn resource_and_scope_come_from_the_cluster() {
         let manifest = json!({"apiVersion": "x.io/v1", "kind": "Prometheus", "metadata": {"name": "p", "namespace": "n"}});
         let configs = json!([{"resourceIdentifier": {"group": "x.io", "resource": "prometheusi", "name": "p"},
             "updateStrategy": {"type": "CreateOnly"}}]);

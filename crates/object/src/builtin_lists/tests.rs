@@ -27,7 +27,7 @@ fn containers_merge_by_name_and_ports_by_two_keys() {
 }
 
 #[test]
-fn what_the_schema_does_not_say_is_atomic_or_granular() {
+fn unspecified_lists_are_atomic_and_maps_granular() {
     assert_eq!(at(deployment(), "spec.template.spec.containers.[].args").list_type(), ListType::Atomic);
     assert_eq!(at(deployment(), "spec.template.metadata.labels").map_type(), MapType::Granular);
     assert_eq!(at(deployment(), "no.such.[].field").list_type(), ListType::Atomic);

@@ -81,7 +81,7 @@ fn failures_back_off_and_success_forgets_them() {
 }
 
 #[test]
-fn the_wait_doubles_with_the_failures_of_its_own_kind() {
+fn the_wait_doubles_with_each_failure_of_its_kind() {
     let mut queue = WorkQueue::default();
     let (conflict, unavailable) = (FailureKind::Conflict, FailureKind::Unavailable);
     let mut waits = Vec::new();

@@ -4,7 +4,7 @@ use super::*;
 
 /// The response to our own write may reach the cache before its event.
 #[test]
-fn an_event_of_a_known_version_changes_nothing_and_the_watch_goes_on_from_it() {
+fn an_event_of_a_known_version_changes_nothing_and_advances_the_watch() {
     let (mut dispatcher, kind) = watching();
     let object =
         |version: &str| json!({ "metadata": { "namespace": "n", "name": "a", "resourceVersion": version } });

@@ -124,7 +124,7 @@ async fn objects_that_may_not_be_listed_are_read_one_by_one() {
 }
 
 #[tokio::test]
-async fn what_is_asked_for_while_a_collection_is_read_is_its_next_batch() {
+async fn requests_during_a_read_form_the_next_batch() {
     let reads = Reads::default();
     let object =
         |name: &str| ObjectRef { gvk: Gvk::parse("v1", "ConfigMap"), key: Key::namespaced("ns", name) };

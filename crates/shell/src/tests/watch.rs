@@ -192,7 +192,7 @@ async fn a_server_that_refuses_watches_for_a_while_is_left_alone_for_that_while(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_goes_on_after_a_page_that_a_busy_server_refused() {
+async fn a_list_continues_after_a_busy_server_refused_a_page() {
     let log = watched(MINUTE, |is_watch, (lists, _)| match (is_watch, lists) {
         (true, _) => Reply::Streams(Bytes::from_static(BOOKMARK)),
         (false, 0) => Reply::Continues,
@@ -221,7 +221,7 @@ async fn a_server_whose_watches_do_not_last_is_asked_ever_less() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_says_nothing_goes_on_from_where_it_was() {
+async fn a_silent_watch_resumes_from_its_last_version() {
     let log = watched(10 * MINUTE, |is_watch, _| match is_watch {
         true => Reply::Streams(Bytes::from_static(BOOKMARK)),
         false => Reply::Listed(9),
@@ -283,7 +283,7 @@ async fn a_kind_is_listed_again_when_the_resource_version_goes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_cannot_be_listed_any_more_is_stale_after_five_minutes() {
+async fn a_kind_that_can_no_longer_be_listed_is_stale_after_five_minutes() {
     let refused = watched(60 * MINUTE, |is_watch, (lists, _)| match (is_watch, lists) {
         (true, _) => Reply::Breaks,
         (false, 0) => Reply::Listed(7),

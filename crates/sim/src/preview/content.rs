@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_api_server_and_we_write_is_no_change() {
+    fn fields_that_the_api_server_or_the_operator_writes_are_not_changes() {
         check(
             json!({"kind": "A", "metadata": {"name": "a", "uid": "1", "generation": 1}, "status": {"x": 1}}),
             json!({"kind": "A", "metadata": {"name": "a", "uid": "2", "annotations": {CONFIG_REPO_ANNOTATION: "a/b", CONFIG_FENCE_ANNOTATION: "c"}}}),

@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_open_is_told_without_decoding_as_the_types_tell_it() {
+    fn open_objects_are_found_without_decoding_as_with_their_types() {
         let mut random = object::Random::new(3);
         let mut counts = [0; 4];
         for _ in 0..500 {

@@ -149,7 +149,7 @@ fn a_cluster_whose_removal_is_held_keeps_what_its_placement_gave_it() {
 }
 
 #[test]
-fn a_cluster_that_no_placement_selects_any_more_runs_the_last_jobs_of_what_its_placement_gave_it() {
+fn an_unselected_cluster_runs_the_last_jobs_of_its_addon() {
     let mut world = world(4);
     template_with_job(&mut world, "msa:0.4.0");
     with_template_of_placement(&mut world, None);

@@ -234,7 +234,7 @@ fn annotations_of_people_stay_on_the_addon_of_a_cluster_whose_annotations_change
 }
 
 #[test]
-fn manifest_configs_are_those_of_the_template_that_the_cluster_uses() {
+fn manifest_configs_come_from_the_template_of_the_cluster() {
     let mut world = world(1);
     everywhere(&mut world);
     let mut own = serde_json::to_value(world.get::<AddOnTemplate>(&Key::cluster("msa")).unwrap()).unwrap();

@@ -358,7 +358,7 @@ fn an_executor_that_drops_own_writes_is_found() {
 }
 
 #[test]
-fn an_executor_that_goes_on_after_a_failure_is_found() {
+fn an_executor_that_continues_after_a_failure_is_found() {
     // Only the operator writes the inventories, so only a failed write prevents one. A failed write that counts as
     // successful is also still needed when the fleet is at rest.
     let refused = |seed| with_faults(history::draw(seed), Faults { refused: 300, ..Faults::default() });

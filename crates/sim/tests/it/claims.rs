@@ -35,7 +35,7 @@ fn reported(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn claims_follow_those_of_the_cluster_and_an_edit_on_the_hub_is_lost() {
+fn claims_follow_the_cluster_and_an_edit_on_the_hub_is_lost() {
     let mut world = world(1);
     claim(&mut world, "id.k8s.io", Some("1"));
     claim(&mut world, "region", Some("eu"));
@@ -51,7 +51,7 @@ fn claims_follow_those_of_the_cluster_and_an_edit_on_the_hub_is_lost() {
 }
 
 #[test]
-fn the_version_of_a_cluster_is_that_of_its_api_server_whatever_a_claim_says() {
+fn the_version_of_a_cluster_comes_from_its_api_server_despite_claims() {
     let mut world = world(1);
     let version = |world: &World| {
         let cluster: ManagedCluster = world.get(&Key::cluster("cluster1")).unwrap();

@@ -106,7 +106,7 @@ fn a_deleted_addon_goes_at_once_as_in_ocm_where_a_policy_sets_no_limit() {
 }
 
 #[test]
-fn the_deletion_of_an_addon_goes_on_although_its_policy_is_deleted_and_stays_held() {
+fn the_deletion_of_an_addon_continues_without_its_policy_and_stays_held() {
     let mut world = installed(Setup::default(), 4);
     policy(&mut world, json!({}));
     delete(&mut world);

@@ -74,7 +74,7 @@ fn tell_of_an_add_on(mut world: World) {
 }
 
 #[test]
-fn a_rollback_says_which_cluster_failed_and_why_also_when_no_cluster_runs_it_any_more() {
+fn a_rollback_names_the_failed_cluster_and_the_reason_even_if_no_cluster_runs_the_revision() {
     let mut world = seeded(0, 4);
     template(&mut world, "msa", "msa:0.4.0");
     addon(&mut world, "msa", progressive());
@@ -188,7 +188,7 @@ fn an_add_on_that_lacks_its_configuration_says_so_once() {
 }
 
 #[test]
-fn a_held_removal_is_told_once() {
+fn a_held_removal_is_reported_once() {
     let mut world = world(3);
     template(&mut world, "msa", "msa:0.4.0");
     addon(&mut world, "msa", json!({"type": "All"}));

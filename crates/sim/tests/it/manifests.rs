@@ -248,7 +248,7 @@ fn lose(world: &mut World, name: &str) {
 }
 
 #[test]
-fn what_a_lost_work_applied_is_evicted_after_an_hour_where_the_hub_has_other_works() {
+fn objects_of_a_lost_work_are_evicted_after_an_hour_if_the_hub_has_other_works() {
     let mut world = world(1);
     work_of(&mut world, "lost", &[("a", "1")]);
     work_of(&mut world, "kept", &[("b", "1")]);
@@ -340,7 +340,7 @@ fn a_work_that_has_run_to_its_end_is_deleted_after_its_time() {
 }
 
 #[test]
-fn an_agent_keeps_nothing_of_what_others_create() {
+fn an_agent_caches_no_objects_of_others() {
     let mut world = world(1);
     work(&mut world, &[("a", "1")]);
     let all = ResourcePath::resource("", "v1", "configmaps").within("default");

@@ -125,7 +125,7 @@ fn an_object_that_another_work_only_reads_is_deleted_with_its_own() {
 }
 
 #[test]
-fn a_conflict_about_a_field_is_told_takes_nothing_and_holds_back_no_other() {
+fn a_field_conflict_is_reported_and_blocks_no_other_object() {
     let mut world = world(1);
     apply_there(&mut world, map("theirs", "0"));
     let careful = json!({"type": "ServerSideApply", "serverSideApply": {"force": false}});

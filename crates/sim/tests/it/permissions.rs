@@ -190,7 +190,7 @@ fn put_binding_of_ocm(world: &mut World, namespace: &str, kind: &str, owner: Opt
 
 /// The second cluster, with OCM's deployment, waits for its turn.
 #[test]
-fn permissions_that_ocm_made_go_when_those_of_each_agent_replace_them() {
+fn permissions_of_ocm_are_replaced_by_permissions_of_each_agent() {
     let mut world = world(2);
     put(&mut world, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shared"}}));
     permit(&mut world, "msa:0.4.9", &["reader"]);

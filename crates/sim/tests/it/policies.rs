@@ -24,7 +24,7 @@ fn named_policy(world: &mut World, name: &str, spec: Value) {
 }
 
 #[test]
-fn a_removal_that_waits_goes_on_when_a_policy_allows_it() {
+fn a_waiting_removal_continues_when_a_policy_allows_it() {
     let mut world = world(3);
     template(&mut world, "msa", "msa:0.4.0");
     addon(&mut world, "msa", json!({"type": "All"}));

@@ -115,7 +115,7 @@ fn a_plan_takes_the_deadline_of_the_policies_that_are_for_an_add_on() {
 }
 
 #[test]
-fn a_plan_names_a_set_whose_rollout_then_stands_still() {
+fn a_plan_names_a_set_whose_rollout_will_stop() {
     let mut world = fleet(5, 3);
     apply(&mut world, &commit(1, set("1")));
     policy(&mut world, json!({"replicaSets": ["config/settings"], "paused": true}));

@@ -235,7 +235,7 @@ fn a_config_repo_of_a_file_may_lack_the_defaults_of_its_definition() {
 }
 
 #[test]
-fn the_hash_of_a_plan_is_that_of_its_effects() {
+fn the_hash_of_a_plan_covers_its_effects() {
     let world = fleet(1, 2);
     let mut random = Random::new(1);
     let mut content = Content::first(&mut random);

@@ -80,7 +80,7 @@ fn a_canary_whose_addon_cannot_be_created_times_out_and_is_named() {
 }
 
 #[test]
-fn a_rollout_goes_on_after_the_deadline_of_a_cluster_whose_addon_cannot_be_created() {
+fn a_rollout_continues_after_the_deadline_of_a_cluster_whose_addon_cannot_be_created() {
     let tolerant = json!({"progressive": {"maxConcurrency": 1, "maxFailures": 1}});
     for roll_out in ["Content", "InstallAndContent"] {
         let setup = Setup { execute: refuse::<1>, ..Setup::default() };

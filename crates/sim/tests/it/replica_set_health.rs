@@ -50,7 +50,7 @@ fn a_set_whose_pods_do_not_start_stops_at_the_canary() {
 }
 
 #[test]
-fn a_set_can_be_told_to_ignore_the_health_of_its_workloads() {
+fn a_set_can_ignore_the_health_of_its_workloads() {
     let mut world = world(3);
     select_all(&mut world);
     let spec = json!({"manifestWorkTemplate": deployment("msa:none"), "placementRefs": refs("fleet", progressive())});

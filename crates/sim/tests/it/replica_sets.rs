@@ -277,7 +277,7 @@ fn a_newcomer_gets_the_work_and_a_work_that_a_person_changed_is_mended() {
 
 /// OCM's controller ignores changes of labels, and it copies labels that tools use to find their own objects.
 #[test]
-fn labels_of_the_set_reach_its_works_but_those_of_tools_do_not() {
+fn labels_of_the_set_reach_its_works_without_labels_of_tools() {
     let mut world = world(1);
     select_all(&mut world);
     set(&mut world, "1", json!({"type": "All"}));

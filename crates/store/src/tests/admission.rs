@@ -186,7 +186,7 @@ fn an_error_refuses_unless_the_policy_says_otherwise() {
 }
 
 #[test]
-fn what_cannot_be_evaluated_is_refused_when_it_is_written() {
+fn a_policy_that_cannot_be_evaluated_is_refused_at_creation() {
     let policy = |spec: Value| {
         let mut world = World::new();
         let mut all = json!({ "matchConstraints": { "resourceRules": [{
@@ -223,7 +223,7 @@ fn what_cannot_be_evaluated_is_refused_when_it_is_written() {
 }
 
 #[test]
-fn what_is_not_enforced_is_refused_or_warned_of() {
+fn unenforced_fields_are_refused_or_cause_a_warning() {
     let mut world = World::new();
     let webhook = json!({
         "name": "a.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",

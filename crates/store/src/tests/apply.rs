@@ -64,7 +64,7 @@ fn an_apply_creates_what_is_missing_and_writes_nothing_twice() {
 }
 
 #[test]
-fn what_is_no_longer_applied_goes() {
+fn fields_that_are_no_longer_applied_are_removed() {
     let mut world = World::new();
     apply(&mut world, "a", config_map("a", json!({ "x": "1", "y": "1" })), false).unwrap();
     apply(&mut world, "b", config_map("a", json!({ "y": "1" })), false).unwrap();

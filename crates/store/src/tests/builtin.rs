@@ -102,7 +102,7 @@ fn wrong_types_are_refused_when_they_are_read() {
 }
 
 #[test]
-fn what_is_immutable_stays() {
+fn immutable_fields_cannot_change() {
     let mut world = World::new();
     let mut fixed = config_map("a", json!({ "x": "1" }));
     fixed["immutable"] = true.into();

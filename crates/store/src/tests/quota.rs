@@ -99,7 +99,7 @@ fn events_have_a_part_of_their_own() {
 }
 
 #[test]
-fn what_is_short_as_text_and_large_in_memory_counts_as_it_is() {
+fn objects_count_by_their_size_in_memory() {
     let mut world = world();
     let maps = vec![json!({ "a": 0 }); 10_000];
     let revision = |i: usize| json!({ "apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": { "name": format!("r{i}") }, "revision": 1, "data": { "maps": maps } });

@@ -61,7 +61,7 @@ fn aliases_and_merge_keys_are_expanded() {
 }
 
 #[test]
-fn what_would_be_lost_or_misread_is_refused() {
+fn documents_that_would_be_misread_or_lose_data_are_refused() {
     refused("a: 1\na: 2\n", 2, "twice");
     refused("a: !foo b\n", 1, "tag");
     refused("a: *nowhere\n", 1, "");

@@ -92,7 +92,7 @@ async fn a_journal_whose_file_is_gone_refuses_writes() {
 }
 
 #[tokio::test]
-async fn a_start_on_a_full_disk_goes_on_with_the_present_file() {
+async fn a_start_on_a_full_disk_continues_with_the_existing_file() {
     let mut disk = Disk::new();
     disk.write("a").await.unwrap();
     let full = disk.dir.path().join("store.journal.new");

@@ -66,7 +66,7 @@ fn restored(dir: &Path) -> Store {
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_is_read_back() {
+async fn acknowledged_writes_are_read_back() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("data");
     let (stores, journal) = start(&dir);

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_chosen_comes_first_and_is_counted() {
+    fn selected_clusters_come_first_and_are_counted() {
         let clusters = vec![
             explained("a", SchedulingState::Predicate, None),
             explained("b", SchedulingState::Outranked, Some(2)),

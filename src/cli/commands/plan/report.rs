@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_commit_of_the_planned_config_repo_stands_for_a_lost_one_with_the_same_objects_alone() {
+    fn the_planned_commit_replaces_a_lost_base_only_if_the_objects_are_equal() {
         let [infra, apps] = ["infra", "apps"].map(|name| Key::namespaced("config", name));
         let repo = |key: &Key| {
             let metadata = json!({"namespace": key.namespace, "name": key.name});

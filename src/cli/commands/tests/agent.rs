@@ -100,7 +100,7 @@ fn gates_are_read_and_unknown_ones_refused() {
 }
 
 #[test]
-fn a_gate_that_the_agent_does_not_follow_is_told() {
+fn a_feature_gate_without_effect_is_reported() {
     let ineffective = |gate: &str| [true, false].map(|is_on| is_without_effect(gate, is_on));
     assert_eq!(
         ineffective("RawFeedbackJsonString"),

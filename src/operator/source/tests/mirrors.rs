@@ -380,7 +380,7 @@ async fn namespaces_share_no_mirror() {
 }
 
 #[test]
-fn history_is_that_of_the_same_reference_of_the_same_url() {
+fn history_counts_only_for_the_same_reference_and_url() {
     let seen = |url: &str, reference: &str| {
         let mut repo = repo("a", "https://git.example/x");
         let revision = Revision {

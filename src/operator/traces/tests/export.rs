@@ -42,7 +42,7 @@ fn headers_and_attributes_are_percent_decoded_and_no_value_of_a_header_is_shown(
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused_at_the_start() {
+fn invalid_exporter_settings_are_refused_at_the_start() {
     for (flag, variables, reason) in [
         ("collector:4317", &[][..], "--otlp-endpoint"),
         ("grpc://collector:4317", &[], "--otlp-endpoint is no URL of a collector"),

@@ -49,7 +49,7 @@ fn the_jobs_of_an_addon_that_is_deleted_in_the_middle_of_a_rollout_run() {
 }
 
 #[test]
-fn a_job_that_takes_long_or_fails_is_told() {
+fn a_slow_or_failed_job_is_reported() {
     let mut world = deleted();
     let first = plan(&world, "2026-01-01T00:09:59Z");
     assert_eq!((events(&first), first.wake_at), (vec![], Some("2026-01-01T00:10:00Z".parse().unwrap())));

@@ -48,7 +48,7 @@ fn a_content_that_the_rollout_has_not_assigned_reaches_no_cluster() {
 }
 
 #[test]
-fn values_of_the_annotation_go_before_those_of_the_configuration() {
+fn values_in_the_annotation_override_the_configuration() {
     let mut world = World::new(&[("TEXT", "hello")]);
     let annotate = |world: &mut World, text: &str| {
         world.addon["metadata"]["annotations"] = json!({"addon.open-cluster-management.io/values": text});

@@ -4,7 +4,7 @@ use engine::addon::spec_hash::spec_hash;
 use serde_json::json;
 
 #[test]
-fn the_hashes_of_the_configurations_are_told_in_every_place() {
+fn the_hash_of_a_configuration_is_reported_everywhere_it_is_used() {
     let mut world = World::new(&[("TEXT", "hello")]);
     let progression = json!({"namespace": "ns", "name": "p", "configReferences": [reference("old")]});
     world.definition["status"] =
@@ -17,7 +17,7 @@ fn the_hashes_of_the_configurations_are_told_in_every_place() {
 }
 
 #[test]
-fn nothing_is_told_of_another_addon_or_of_a_configuration_that_does_not_exist() {
+fn other_addons_and_missing_configurations_are_not_reported() {
     let mut world = World::new(&[]);
     let mut other = reference("kept");
     other["desiredConfig"]["name"] = json!("other");
@@ -28,7 +28,7 @@ fn nothing_is_told_of_another_addon_or_of_a_configuration_that_does_not_exist() 
 }
 
 #[test]
-fn the_hash_of_a_configuration_of_one_cluster_is_told() {
+fn the_hash_of_a_configuration_for_one_cluster_is_reported() {
     let mut world = World::new(&[("TEXT", "hello")]);
     let key = Key::namespaced("c1", "a");
     let plan = |world: &World| OwnHashController::<Demo>::plan(&key, &world.caches(), NOW).unwrap();

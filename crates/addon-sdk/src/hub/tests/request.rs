@@ -30,7 +30,7 @@ fn planned(world: &mut World, of: (&str, &str, &str), status: &Value) -> Plan {
 }
 
 #[test]
-fn exactly_the_requests_of_its_own_agents_are_approved() {
+fn only_requests_from_its_agents_are_approved() {
     let approved = ["patch CertificateSigningRequest"].as_slice();
     let cases = [
         (("a", OF_A, KUBE), approved),

@@ -101,7 +101,7 @@ fn flat_names_of_configurations_come_from_what_is_wanted() {
 }
 
 #[test]
-fn what_has_no_conversion_says_so() {
+fn an_object_without_a_conversion_is_an_error() {
     let refused = |kind: &str, from: &str, to: &str| {
         convert(&object(json!({"apiVersion": from, "kind": kind})), to).unwrap_err().to_string()
     };

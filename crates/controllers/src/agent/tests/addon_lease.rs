@@ -58,7 +58,7 @@ fn the_lease_of_its_agent_says_whether_an_addon_is_available() {
 }
 
 #[test]
-fn the_hub_judges_other_addons_and_those_of_an_unknown_cluster() {
+fn the_hub_judges_other_addons_and_addons_on_unknown_clusters() {
     assert!(plan(&json!({"healthCheck": {"mode": "Customized"}}), "True", None).is_empty());
     assert!(plan(&json!({}), "Unknown", None).is_empty());
     assert!(plan(&Value::Null, "True", None).is_empty(), "the status names the lease");

@@ -36,7 +36,7 @@ fn plan(caches: &Caches) -> Plan {
 }
 
 #[test]
-fn a_wanted_namespace_is_made_and_one_that_no_set_wants_any_more_stays_without_its_label() {
+fn a_namespace_is_created_and_loses_only_its_label_when_no_set_wants_it() {
     let caches = caches(&["new", "kept"], &[("kept", Some("true")), ("old", Some("true")), ("other", None)]);
     let plan = serde_json::to_value(plan(&caches)).unwrap();
     let actions = plan["steps"][0].as_array().unwrap();

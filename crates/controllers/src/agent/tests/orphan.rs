@@ -24,7 +24,7 @@ fn caches(eviction_grace: SignedDuration) -> Caches {
 }
 
 #[test]
-fn what_an_agent_with_another_id_left_of_this_hub_is_adopted_and_that_of_another_hub_is_not() {
+fn objects_left_by_an_earlier_agent_are_adopted_only_from_the_same_hub() {
     let plan_of = |agent: &str, hub: &str, is_claimed: bool| {
         let mut caches = caches(EVICTION_GRACE);
         let mut settings = settings(EVICTION_GRACE);

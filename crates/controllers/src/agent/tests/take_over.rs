@@ -252,7 +252,7 @@ fn an_object_that_left_the_work_is_pruned_only_if_it_belongs_to_it() {
 }
 
 #[test]
-fn a_deletion_goes_on_from_wherever_it_stopped() {
+fn a_deletion_resumes_wherever_it_stopped() {
     let objects = || {
         let mut slow = live("held", ours());
         slow["metadata"]["finalizers"] = json!(["example.com/slow"]);

@@ -174,7 +174,7 @@ fn keeps_unwanted(is_away: bool) -> bool {
 }
 
 #[test]
-fn a_kept_work_removes_nothing_because_it_may_be_older_than_the_inventory() {
+fn a_stored_work_removes_nothing_because_it_may_be_older_than_the_inventory() {
     assert!(!keeps_unwanted(false));
     assert!(keeps_unwanted(true));
 }

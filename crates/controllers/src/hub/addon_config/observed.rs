@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rollout_whose_configurations_are_not_listed_is_a_read_error_once_and_goes_on_after_the_lists() {
+    fn a_rollout_is_a_read_error_once_and_continues_after_its_configurations_are_listed() {
         let config =
             json!({"group": ADDON_GROUP, "resource": config_refs::TEMPLATES, "defaultConfig": {"name": "t"}});
         let addon = json!({

@@ -196,7 +196,7 @@ fn an_application_that_no_cluster_can_run_keeps_what_it_has_and_says_why() {
 }
 
 #[test]
-fn a_work_that_is_not_that_of_the_application_stays() {
+fn a_work_of_another_owner_stays() {
     let application = application(&json!({}));
     for metadata in [
         json!({"labels": {APPLICATION_UID_LABEL: "1a2b3c4d-another"}}),

@@ -303,7 +303,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_the_status_says_about_objects_is_listed_and_counted() {
+    fn objects_in_the_status_are_listed_and_counted() {
         let time = "2026-01-02T03:04:05Z";
         let mut deleted: Vec<_> =
             (0..25).map(|n| json!({"object": format!("/ConfigMap/n/m{n}"), "time": time})).collect();
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn the_results_of_commits_are_those_of_the_status() {
+    fn the_results_of_commits_match_the_status() {
         let (old, new) = ("1".repeat(40), "2".repeat(40));
         let repo = json!({"metadata": {"name": "r"}, "spec": {"url": "https://git.example.com/f.git"}, "status": {"history": [
             {"commit": new, "reason": "RenderFailed", "since": "2026-01-02T03:04:05Z"},
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_held_plan_does_is_listed_and_counted() {
+    fn the_effects_of_a_held_plan_are_listed_and_counted() {
         let map = json!({"version": "", "kind": "ConfigMap", "namespace": "n", "name": "m\nx"});
         let repo = json!({"metadata": {"name": "r"}, "spec": {"url": "https://git.example.com/f.git"}, "status": {
             "heldPlan": "c0de", "heldChanges": {
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_that_no_operator_has_answered_is_told_with_the_time_of_its_last_write() {
+    fn a_spec_that_no_operator_has_processed_is_reported_with_the_time_of_its_last_write() {
         let entry = |time: &str, subresource: Option<&str>| json!({"time": time, "subresource": subresource});
         let fields =
             json!([entry("2026-02-01T00:00:00Z", Some("status")), entry("2026-01-02T03:04:05Z", None)]);

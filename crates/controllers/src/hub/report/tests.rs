@@ -126,7 +126,7 @@ fn a_report_has_its_author_and_one_that_would_break_a_commit_is_refused() {
 }
 
 #[test]
-fn a_confined_repository_reports_nothing_of_the_fleet() {
+fn a_confined_repository_does_not_report_the_fleet() {
     let summary = |account: &str| {
         let mut world = world(json!({}));
         let spec = json!({
@@ -245,7 +245,7 @@ fn a_refused_push_is_a_condition_and_is_asked_again_after_ten_minutes() {
 }
 
 #[test]
-fn a_branch_to_which_others_push_all_the_time_is_told_and_pushed_to_after_the_interval() {
+fn a_contended_branch_is_reported_and_pushed_to_after_the_interval() {
     let (repo, soon) = after(
         Err(Failure { kind: FailureKind::Conflict, message: "others push".into() }),
         SignedDuration::from_secs(10),

@@ -66,7 +66,7 @@ fn is_approved(cma: &Value, installed: &Value) -> bool {
 }
 
 #[test]
-fn a_manager_of_its_own_decides_about_the_requests_of_its_agents() {
+fn an_addon_with_its_own_manager_decides_on_its_agents_requests() {
     let installed = &installed("client");
     assert!(is_approved(&cma(&defaults("client")), installed));
     let mut itself = cma(&defaults("client"));
@@ -101,7 +101,7 @@ fn an_addon_whose_removal_is_held_keeps_the_certificates_of_its_template() {
 }
 
 #[test]
-fn a_request_that_no_template_allows_is_told_on_the_addon() {
+fn a_request_that_no_template_allows_is_reported_on_the_addon() {
     let plan = planned(&cma(&defaults("nothing")), &installed("client"));
     let refusals: Vec<_> =
         plan.events.iter().map(|event| (event.regarding.to_string(), &*event.message)).collect();

@@ -124,7 +124,7 @@ fn lost(cluster: &str, time: &str) -> Value {
 }
 
 #[test]
-fn addons_of_placements_leave_clusters_that_none_selects_and_a_deletion_takes_those_of_people_too() {
+fn placements_remove_their_addons_from_unselected_clusters_and_a_deletion_removes_manual_ones_too() {
     let mut by_person = addon("c3");
     by_person["metadata"]["annotations"] = json!({});
     let addons = vec![addon("c1"), addon("c2"), by_person, terminating(addon("c4")), addon("c5")];

@@ -280,7 +280,7 @@ fn event(hub: &mut MemoryHub, random: &mut Random) {
 }
 
 #[test]
-fn the_plan_of_a_set_is_that_of_the_objects_alone_after_any_history() {
+fn the_plan_of_a_set_depends_only_on_its_objects() {
     for seed in 0..40 {
         let mut random = Random::new(seed);
         let mut hub = hub((0..CLUSTERS).map(|i| cluster(&name(i), "True", Timestamp::UNIX_EPOCH)).collect());

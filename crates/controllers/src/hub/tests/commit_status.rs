@@ -217,7 +217,7 @@ fn state(hub: &MemoryHub) -> Value {
 }
 
 #[test]
-fn the_fleet_is_looked_at_once_in_five_seconds_and_a_final_state_is_told_when_it_has_held_so_long() {
+fn the_fleet_is_checked_every_five_seconds_and_a_final_state_is_sent_once_it_is_stable() {
     let mut hub = pending();
     let mut looks = 0;
     for second in 0..20 {
@@ -245,7 +245,7 @@ fn recovers(hub: &mut MemoryHub) {
 }
 
 #[test]
-fn a_success_is_told_while_the_health_of_the_fleet_goes_on_to_change() {
+fn a_success_is_sent_while_the_health_of_the_fleet_keeps_changing() {
     let mut hub = pending();
     progresses(&mut hub, "False", "Done");
     let ended = hub.now;
@@ -258,7 +258,7 @@ fn a_success_is_told_while_the_health_of_the_fleet_goes_on_to_change() {
 }
 
 #[test]
-fn a_failure_is_told_while_others_go_on_to_change() {
+fn a_failure_is_sent_while_others_keep_changing() {
     let mut hub = pending();
     for second in 0..20 {
         fails(&mut hub, &format!("Step{second}"));

@@ -266,7 +266,7 @@ fn removals_in_batches_go_on_although_a_cluster_that_the_addon_leaves_cannot_be_
 }
 
 #[test]
-fn a_deletion_in_batches_goes_on_although_the_addon_of_one_cluster_cannot_be_read() {
+fn a_deletion_in_batches_continues_if_one_addon_is_unreadable() {
     let mut caches = fleet();
     let policy = json!({"metadata": {"name": "p"}, "spec": {"rollOut": "InstallAndContent"}});
     caches.replace::<RolloutPolicy>(Site::Hub, vec![typed(policy)], "2");

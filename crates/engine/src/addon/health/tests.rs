@@ -154,7 +154,7 @@ fn the_message_of_a_condition_is_bounded_and_steers_no_terminal() {
 }
 
 #[test]
-fn what_the_cluster_rejects_is_a_refusal_and_another_failure_may_pass() {
+fn a_rejection_by_the_cluster_is_a_refusal_and_other_failures_are_not_ready() {
     let failed = json!([condition("Applied", "False", 2), condition("Available", "True", 2)]);
     let of_manifest = |reason: &str, generation: i64| {
         let mut work = work("new", "new", &GOOD, &failed);

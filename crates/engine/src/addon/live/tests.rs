@@ -55,7 +55,7 @@ const HERE: &str = "c1/addon-a-deploy-0";
 const THERE: &str = "h/addon-a-deploy-hosting-c1-0";
 
 #[test]
-fn works_that_are_there_are_not_written_and_those_of_no_part_are_deleted() {
+fn existing_works_are_not_written_and_works_of_no_part_are_deleted() {
     let hosted = LiveAddOn::new(addon(&[], Some("h")), valid(), Vec::new(), Vec::new());
     let wanted = parts(&hosted, manifests());
     assert_eq!(written(&hosted.writes(&wanted).unwrap()), [THERE, HERE]);
@@ -102,7 +102,7 @@ fn jobs_are_written_where_a_finalizer_holds_the_addon_and_the_hub_accepts_the_cl
 }
 
 #[test]
-fn jobs_that_are_not_known_hold_the_addon_of_an_accepted_cluster_and_a_failed_one_is_told_first() {
+fn unknown_jobs_hold_the_addon_of_an_accepted_cluster_and_a_failed_job_is_reported_first() {
     let live = LiveAddOn::new(addon(&JOB_FINALIZERS, Some("h")), valid(), Vec::new(), Vec::new());
     assert!(live.jobs(Err("no template"), true).wait.is_some());
     assert!(live.jobs(Err("no template"), false).wait.is_none());

@@ -340,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_workload_of_another_shape_is_refused_and_nothing_of_it_is_replaced() {
+    fn a_workload_of_another_shape_is_refused_unchanged() {
         let pod = |containers: Value, volumes: Value| json!({"containers": containers, "volumes": volumes});
         for (pod, wanted) in [
             (pod(json!([{"name": "c", "env": {"A": "b"}}]), json!([])), "env of deployments:d:c"),

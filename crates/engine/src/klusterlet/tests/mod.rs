@@ -30,7 +30,7 @@ fn commands(spec: &Value) -> Vec<(String, Vec<String>)> {
 }
 
 #[test]
-fn the_command_lines_are_those_of_ocms_pods() {
+fn the_command_lines_match_ocms_pods() {
     let check = |spec: Value, wanted: &[(&str, &str)]| {
         let commands = commands(&spec);
         let found: Vec<_> = commands.iter().map(|(name, args)| (name.as_str(), args.join(" "))).collect();
@@ -369,7 +369,7 @@ fn conditions_say_what_keeps_the_agent_from_its_hub() {
 }
 
 #[test]
-fn a_bootstrap_secret_without_the_address_of_a_hub_is_told() {
+fn a_bootstrap_secret_without_a_hub_address_is_reported() {
     let reason = |kubeconfig: &str| {
         let data = json!({"kubeconfig": STANDARD.encode(kubeconfig)});
         let metadata = json!({"name": BOOTSTRAP_SECRET, "namespace": "n"});

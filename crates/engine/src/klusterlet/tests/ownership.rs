@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_deployment_of_ocms_operator_is_told_from_one_of_ours() {
+fn deployments_of_ocms_operator_and_ours_are_distinguished() {
     let entry =
         |manager: &str, fields: Value| json!({"manager": manager, "operation": "Update", "fieldsV1": fields});
     let spec = |field: &str| json!({"f:spec": {field: {}}});

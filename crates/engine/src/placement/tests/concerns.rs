@@ -59,7 +59,7 @@ fn a_cluster_outside_of_the_sets_concerns_no_placement() {
 /// Compares the explanations of a placement with each prioritizer before and after a change to each field that
 /// an agent reports.
 #[test]
-fn what_changes_a_score_is_seen() {
+fn a_change_of_a_score_is_noticed() {
     let reported = |cpu: &str, memory: &str, version: &str, available: &str| {
         let amount = json!({ "cpu": cpu, "memory": memory });
         json!({ "metadata": { "name": "a" }, "status": {

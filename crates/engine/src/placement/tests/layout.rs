@@ -46,7 +46,7 @@ fn shape(slices: &[Slice]) -> Vec<(&str, u32, &str, usize)> {
 }
 
 #[test]
-fn the_first_layout_is_that_of_ocm() {
+fn the_first_layout_matches_ocm() {
     let wishes = [clusters('w', 10, 0), clusters('e', 10, 1), clusters('c', 290, 2)].concat();
     let slices = check(&["west", "east"], 150, &wishes, usize::MAX, &[]);
     assert_eq!(

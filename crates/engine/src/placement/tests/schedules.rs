@@ -254,7 +254,7 @@ fn expressions_that_cost_too_much_keep_the_decisions_until_they_cost_less() {
 }
 
 #[test]
-fn a_cluster_that_is_in_no_set_any_more_leaves_when_settled() {
+fn a_cluster_that_has_left_its_sets_leaves_once_settled() {
     let mut hub = hub(json!({}), &["a"]);
     hub.settle();
     hub.bind(1);

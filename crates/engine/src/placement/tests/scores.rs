@@ -112,7 +112,7 @@ fn a_warning_names_every_score_that_has_expired_and_its_prioritizer() {
 }
 
 #[test]
-fn an_explanation_says_who_is_kept_and_which_scores_are_not_there() {
+fn an_explanation_names_kept_clusters_and_missing_scores() {
     let coordinate = json!({ "type": "AddOn", "addOn": { "resourceName": "usage", "scoreName": "cpu" } });
     let policy = json!({ "mode": "Exact", "configurations": [{ "scoreCoordinate": coordinate }] });
     let mut hub = hub(json!({ "prioritizerPolicy": policy }), &["expired", "missing", "valid"]);

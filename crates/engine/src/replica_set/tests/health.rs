@@ -147,7 +147,7 @@ fn a_set_judges_workloads_that_its_author_does_not_and_its_template_stays_the_sa
 }
 
 #[test]
-fn the_rules_of_an_author_for_one_object_leave_those_of_the_hub_for_the_others() {
+fn rules_of_the_author_apply_to_one_object_and_rules_of_the_hub_to_the_others() {
     let judged = |rule: Value, resource: &str, name: &str| {
         let group = if resource == "deployments" { "apps" } else { "" };
         let identifier = json!({"group": group, "resource": resource, "name": name, "namespace": "shop"});

@@ -112,7 +112,7 @@ fn a_soak_begins_on_the_clock_of_the_hub_and_a_template_that_soaked_has_arrived(
 }
 
 #[test]
-fn what_was_good_is_remembered_when_a_cluster_moves_and_is_the_template_itself_once_it_is_good_everywhere() {
+fn the_last_good_template_survives_a_move_until_the_new_one_is_good_everywhere() {
     let good = work(false, &[("Applied", "True", 2), ("Available", "True", 2)]);
     let (old, new) = (Hash::from("old"), Hash::from("new"));
     let of = |good_everywhere: Option<&Hash>, runs: &Hash| {
@@ -168,7 +168,7 @@ fn a_snapshot_is_named_by_its_template_and_read_only_as_that() {
 }
 
 #[test]
-fn a_work_has_the_labels_of_its_set_but_not_those_of_tools() {
+fn a_work_has_the_labels_of_its_set_without_labels_of_tools() {
     let tools = [
         "app.kubernetes.io/instance",
         "app.kubernetes.io/managed-by",

@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_happen_is_named() {
+    fn impossible_outcomes_are_named() {
         let check = |text: &str, expected: &str| {
             let input = Scenario::read("{revision: r2, strategy: {}, groups: [{name: g, clusters: [a]}]}")
                 .unwrap()

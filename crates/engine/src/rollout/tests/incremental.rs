@@ -53,7 +53,7 @@ proptest! {
     })]
 
     #[test]
-    fn every_answer_is_that_of_a_decision_from_nothing(
+    fn every_incremental_decision_equals_a_full_one(
         input in input(),
         events in prop::collection::vec(event(), 1..12),
     ) {

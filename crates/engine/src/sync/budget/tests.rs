@@ -117,7 +117,7 @@ fn a_wait_ends_when_the_budget_of_what_is_left_then_allows_it() {
 }
 
 #[test]
-fn what_was_deleted_within_the_window_belongs_to_the_size_of_the_inventory() {
+fn deletions_within_the_window_count_toward_the_size_of_the_inventory() {
     assert!(spend_after(&[("x", 0), ("y", 0)], &ids(4, "ConfigMap"), 118, "").is_ok(), "5% of 120 is 6");
     assert!(spend_after(&[("x", 0), ("y", 0)], &ids(4, "ConfigMap"), 117, "").is_err());
 }

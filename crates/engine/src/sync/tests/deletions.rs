@@ -46,7 +46,7 @@ fn the_end_of_a_window_alone_writes_no_record_and_a_deletion_writes_one_without_
 }
 
 #[test]
-fn what_a_commit_wants_again_counts_as_no_deletion_any_more() {
+fn an_object_that_a_commit_restores_no_longer_counts_as_deleted() {
     let mut hub = hub(&["a"]);
     hub.recent = Recent::from([(id("a"), at(0)), (id("gone"), at(0))]);
     let wanted = commit(&[config_map("a", "1")]);

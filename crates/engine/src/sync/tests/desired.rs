@@ -149,7 +149,7 @@ fn the_digest_of_a_commit_changes_with_any_of_its_objects() {
 }
 
 #[test]
-fn the_hash_of_a_plan_is_that_of_its_objects_and_of_those_before() {
+fn the_hash_of_a_plan_covers_its_objects_and_the_state_before() {
     let hash = |name: &str, data: &str, before: &str| {
         super::hub::commit(&[config_map(name, data), config_map("z", "1")]).plan_hash(before)
     };

@@ -62,7 +62,7 @@ fn an_ignored_field_that_another_applies_is_left_out() {
 }
 
 #[test]
-fn the_fields_that_kubectl_applied_on_either_side_become_ours_and_those_of_people_stay() {
+fn fields_applied_by_kubectl_become_ours_and_fields_edited_by_people_stay() {
     let field = |name: &str| json!({"f:spec": {name: {}}});
     let people = entry("kubectl-edit", "Update", field("f:paused"));
     let scaled = json!({"manager": "kubectl", "operation": "Update", "apiVersion": "apps/v1", "subresource": "scale",
@@ -189,7 +189,7 @@ fn the_annotation_of_an_object_names_fields_that_are_left_as_they_are() {
 }
 
 #[test]
-fn an_apply_has_the_live_values_of_ignored_fields_and_takes_those_of_kubectl_unless_it_merges() {
+fn an_apply_keeps_live_values_of_ignored_fields_and_takes_over_fields_of_kubectl_unless_it_merges() {
     let check = |annotations: Value, replicas: Option<i64>, takes: bool| {
         let mut hub = Hub::new();
         hub.settle(&commit(&[wanted(1, annotations.clone())]));

@@ -52,7 +52,7 @@ fn part(namespace: &str, kind: &str, uid: &str) -> ConfigRepoInventory {
 }
 
 #[test]
-fn a_repository_owns_the_objects_of_its_own_inventories_and_of_its_status() {
+fn a_repository_owns_the_objects_in_its_inventories_and_status() {
     let own = part("ns", "ConfigRepo", "u1");
     let others =
         [part("ns", "ConfigRepo", "u2"), part("other", "ConfigRepo", "u1"), part("ns", "ConfigMap", "u1")];

@@ -97,7 +97,7 @@ fn a_repository_does_not_keep_objects_from_others_that_it_did_not_write() {
 }
 
 #[test]
-fn a_confined_repository_learns_nothing_of_the_secrets_of_others() {
+fn a_confined_repository_cannot_learn_secrets_of_others() {
     let decided = |api_version: &str, kind: &str, live: &str, is_blind_to_secrets: bool| {
         let of = |data: &str| {
             let metadata = json!({"name": "a", "namespace": "ns"});

@@ -154,7 +154,7 @@ fn a_deletion_that_cannot_be_read_counts_against_the_budget() {
 }
 
 #[test]
-fn an_object_that_is_kept_or_belongs_to_another_repository_leaves_the_inventory() {
+fn an_orphaned_or_foreign_object_leaves_the_inventory() {
     let mut hub = Hub::new();
     hub.settle(&commit(&[
         config_map("stays", "1"),

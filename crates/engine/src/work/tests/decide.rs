@@ -188,7 +188,7 @@ fn the_note_of_a_go_agent_counts_while_the_work_is_applied() {
 }
 
 #[test]
-fn what_cannot_be_ignored_is_refused_in_words() {
+fn ignore_rules_that_cannot_be_evaluated_are_refused_with_a_message() {
     let check = |rule: Value, reason: &str| {
         let chain = (0..50).fold(json!(1), |below, _| json!({"a": below}));
         let decision = decided(ignoring(rule), deployment(json!({}), chain), None, false);

@@ -40,7 +40,7 @@ fn check(before: &[&str], manifests: &[Value], how: Served, live: &[(&str, &str)
 }
 
 #[test]
-fn an_object_is_listed_before_it_is_created_and_its_uid_is_kept_when_it_is_gone() {
+fn an_object_is_listed_before_it_is_created_and_keeps_its_uid_when_it_is_gone() {
     let one = || [manifest("x/v1", "a")];
     check(&[], &one(), served("things"), &[], &["x/v1/things/n/a"]);
     check(&["x/v1/things/n/a"], &one(), served("things"), &[("a", "1")], &["x/v1/things/n/a 1"]);
@@ -85,7 +85,7 @@ fn a_manifest_without_a_name_or_a_known_kind_lists_nothing_and_drops_nothing() {
 }
 
 #[test]
-fn only_an_object_with_the_uid_of_its_owner_is_deleted_and_one_that_stays_is_released() {
+fn only_objects_with_the_recorded_uid_are_deleted_and_orphans_are_released() {
     let check = |owners: Value, is_terminating: bool, stays: bool, want: ObjectRemoval| {
         let mut metadata = json!({"name": "a", "ownerReferences": owners});
         if is_terminating {

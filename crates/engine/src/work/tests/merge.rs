@@ -113,7 +113,7 @@ fn the_content_of_a_pod_stays_as_it_was_created() {
 }
 
 #[test]
-fn an_empty_field_of_the_metadata_removes_nothing_of_others() {
+fn an_empty_metadata_field_removes_nothing_that_others_set() {
     let live = deployment(
         json!({"labels": {"a": "b", "other": "x"}, "annotations": {"of": "others"}}),
         container(&["1", "2"]),
@@ -129,7 +129,7 @@ fn an_empty_field_of_the_metadata_removes_nothing_of_others() {
 }
 
 #[test]
-fn of_an_entry_that_stands_twice_the_order_counts() {
+fn the_order_of_duplicate_entries_counts() {
     let manifest = deployment(json!({}), container(&["1", "2"]), json!({}));
     for (values, is_drift) in [
         (["1", "2"].as_slice(), false),
@@ -159,7 +159,7 @@ fn only_quantities_are_compared_by_their_amount() {
 }
 
 #[test]
-fn the_quantities_of_an_item_are_compared_with_those_of_its_name_or_its_place() {
+fn quantities_are_compared_by_item_name_or_position() {
     let with = |claims: [&str; 2], first: Option<Value>, cpu: &str| {
         let claim = |size: &str| json!({"spec": {"resources": {"requests": {"storage": size}}}});
         let mut whole = deployment(json!({}), container(&["1", "2"]), json!({"claims": claims.map(claim)}));
@@ -191,7 +191,7 @@ fn the_content_of_another_object_of_the_core_group_is_replaced() {
 }
 
 #[test]
-fn what_was_created_or_merged_becomes_applied_so_that_an_apply_removes_it() {
+fn created_or_merged_fields_become_applied_so_that_an_apply_removes_them() {
     let entry_of = |manager: &str, operation: &str, fields: Value| {
         json!({"manager": manager, "operation": operation, "apiVersion": "apps/v1", "fieldsType": "FieldsV1",
             "time": "2026-01-01T00:00:00Z", "fieldsV1": fields})

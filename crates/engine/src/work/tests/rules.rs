@@ -41,7 +41,7 @@ fn an_agent_may_apply_the_kinds_of_its_works_and_remove_what_they_had() {
 }
 
 #[test]
-fn a_status_names_the_resource_of_its_own_kind_and_no_wildcard() {
+fn a_resource_in_a_status_counts_only_for_its_kind_and_without_wildcards() {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "a"}});
     let reported = |group: &str, kind: &str, resource: &str| {
         let meta = json!({"ordinal": 0, "group": group, "kind": kind, "resource": resource});

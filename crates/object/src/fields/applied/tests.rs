@@ -33,7 +33,7 @@ fn an_object_covers_what_it_has_all_values_of() {
 }
 
 #[test]
-fn an_entry_that_stands_twice_is_found_by_the_keys_of_its_list() {
+fn a_duplicate_entry_is_found_by_the_keys_of_its_list() {
     let check = |kind: &str, spec: Value, twice: bool| {
         let object = object("v1", kind, json!({"spec": spec}));
         assert_eq!(has_entry_twice(&object), twice, "{object:?}");

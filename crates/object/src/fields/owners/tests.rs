@@ -29,7 +29,7 @@ fn apply(
 }
 
 #[test]
-fn what_an_applier_no_longer_says_goes_unless_another_says_it() {
+fn a_field_that_an_applier_drops_goes_unless_another_owns_it() {
     let (value, owners) = apply(Owners::default(), "a", &json!({}), &json!({"x": 1, "y": 1}), false).unwrap();
     let (value, owners) = apply(owners, "b", &value, &json!({"y": 1}), false).unwrap();
     let (value, owners) = apply(owners, "a", &value, &json!({}), false).unwrap();

@@ -242,7 +242,7 @@ fn an_answer_that_is_older_than_the_deletion_revives_nothing() {
 }
 
 #[test]
-fn what_nobody_asks_for_any_more_is_dropped() {
+fn lookups_without_a_requester_are_dropped() {
     let mut harness = looking();
     harness.listed("Deployment", &[listed(1)]);
     harness.after(1);
@@ -275,7 +275,7 @@ impl Controller for Switcher {
 }
 
 #[test]
-fn an_answer_that_nobody_asks_for_any_more_is_not_that_to_the_same_question_later() {
+fn an_answer_to_a_dropped_lookup_does_not_answer_a_later_one() {
     let mut harness = Harness::new::<Switcher>();
     harness.listed("ConfigMap", &[map("a")]);
     harness.after(1);

@@ -161,7 +161,7 @@ fn two_questions_of_one_kind_fail_and_do_not_compute_for_ever() {
 }
 
 #[test]
-fn a_result_that_nobody_asks_for_any_more_is_forgotten() {
+fn a_result_that_nobody_requests_is_forgotten() {
     let mut harness = ready();
     harness.changed("ConfigMap", map("a"));
     harness.after(5);

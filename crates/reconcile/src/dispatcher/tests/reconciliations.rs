@@ -353,7 +353,7 @@ impl Controller for Teller {
 }
 
 #[test]
-fn events_of_a_status_are_told_when_it_is_written_whatever_else_failed() {
+fn events_of_a_status_are_recorded_once_it_is_written() {
     let mut harness = Harness::new::<Teller>();
     harness.listed("ConfigMap", &[map("a")]);
     let conflict = Some(FailureKind::Conflict);

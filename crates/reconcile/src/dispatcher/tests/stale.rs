@@ -127,7 +127,7 @@ impl Controller for KeptCopier {
 }
 
 #[test]
-fn only_a_controller_that_allows_it_decides_by_kept_objects_and_the_first_list_is_newer_than_they() {
+fn only_controllers_that_allow_it_use_persisted_objects_until_the_first_list() {
     let typed = |version: &str| {
         let mut kept = map("a");
         kept["metadata"]["resourceVersion"] = version.into();
@@ -197,7 +197,7 @@ fn a_write_of_the_time_before_a_restore_tells_nothing_when_it_ends_after_it() {
 
 /// A server may refuse to list the metadata of a kind and still serve its objects.
 #[test]
-fn objects_of_a_kind_that_cannot_be_listed_any_more_are_read_once_a_minute() {
+fn objects_of_a_kind_that_can_no_longer_be_listed_are_read_once_a_minute() {
     let mut harness = looking();
     harness.listed("Deployment", &[listed(1)]);
     harness.after(1);

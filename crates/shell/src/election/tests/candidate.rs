@@ -281,7 +281,7 @@ async fn log_of(server: &Server, identity: &str, ends: Duration) -> Vec<String> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_orderly_end_is_told_and_warns_of_nothing_and_a_lost_lease_warns() {
+async fn an_orderly_end_is_logged_and_only_a_lost_lease_warns() {
     let server = Server::default();
     let waits = "INFO waiting to be elected lease=leader identity=\"a\"";
     let ends = [waits, "INFO elected", "INFO released the lease"];

@@ -167,7 +167,7 @@ fn read_in_parts(hub: &HubSnapshot, commit: &ProposedCommit, now: Timestamp) -> 
 }
 
 #[test]
-fn a_preview_of_what_a_commit_touches_is_that_of_everything() {
+fn a_preview_of_touched_objects_equals_a_full_preview() {
     let (mut all, mut few, mut changes) = (0, 0, 0);
     for seed in 0..3 {
         let (mut world, mut random) = (hub(seed), Random::new(seed));
@@ -215,7 +215,7 @@ fn a_preview_of_what_a_commit_touches_is_that_of_everything() {
 }
 
 #[test]
-fn what_an_add_on_owns_on_a_cluster_is_left_out_with_it_but_for_scores() {
+fn an_add_on_is_left_out_with_its_objects_except_scores() {
     let add_on = || Some(PreviewWorkload::AddOn("a".into()));
     let owner = json!([{"kind": "Other", "name": "o"}, {"kind": "ManagedClusterAddOn", "name": "a"}]);
     let work = |metadata: Value| ("work.open-cluster-management.io/v1", "ManifestWork", metadata);

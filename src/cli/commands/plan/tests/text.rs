@@ -112,7 +112,7 @@ pub(in crate::cli::commands::plan) fn example() -> Preview {
 }
 
 #[test]
-fn a_rollout_that_only_goes_on_is_not_taken_for_an_effect_of_the_commit() {
+fn a_rollout_that_was_under_way_is_not_an_effect_of_the_commit() {
     let mut preview = example();
     preview.earlier[0].changes = RolloutChanges::Nothing;
     let page = page(&preview, None);

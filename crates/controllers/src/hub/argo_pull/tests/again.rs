@@ -33,7 +33,7 @@ fn deletions(works: Vec<ManifestWork>, uid: Option<&str>) -> Vec<String> {
 }
 
 #[test]
-fn the_work_of_the_application_before_goes_once_the_cluster_has_the_new_one() {
+fn the_old_work_is_deleted_once_the_cluster_has_the_new_one() {
     let new = || work(&with_uid(UID));
     assert_eq!(deletions(vec![of_former("c1"), applied(new())], Some(UID)), ["c1/shop-9f8e7"]);
     assert_eq!(deletions(vec![of_former("c2")], Some(UID)), ["c2/shop-9f8e7"], "another cluster");

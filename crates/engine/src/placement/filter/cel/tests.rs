@@ -100,7 +100,7 @@ fn the_deepest_expressions_are_evaluated() {
 }
 
 #[test]
-fn what_compares_each_value_with_each_costs_their_square() {
+fn comparing_each_pair_costs_the_square_of_the_length() {
     let numbers = |times: usize| vec!["[1,2,3,4,5,6,7,8,9]"; times].join(" + ");
     let check = |source: String| {
         let compiled = Expressions::compile(&[source], &[]).unwrap();
@@ -134,7 +134,7 @@ fn texts_are_replaced_up_to_the_largest_factor() {
 }
 
 #[test]
-fn the_size_of_a_list_or_map_is_that_of_what_it_holds() {
+fn the_size_of_a_list_or_map_is_the_size_of_its_items() {
     let of = |json: serde_json::Value| size(&cel::value(&json));
     assert_eq!(of(serde_json::json!("abc")), 3);
     assert_eq!(of(serde_json::json!({ "k": "abc" })), 5);

@@ -76,7 +76,7 @@ fn pointer(path: &[String]) -> String {
 }
 
 #[test]
-fn what_is_not_evaluated_is_refused_by_name() {
+fn unsupported_expressions_are_refused_by_name() {
     let check = |expression: &str, reason: &str| {
         let error = found(expression).unwrap_err();
         assert_eq!(error, format!("the jq path expression {expression:?}: {reason}"));
