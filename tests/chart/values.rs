@@ -103,3 +103,49 @@ fn the_dashboard_has_a_certificate_of_ones_own() {
     let volume = json!([{"name": "tls", "secret": {"secretName": "page"}}]);
     assert_eq!((&pod["containers"][0]["volumeMounts"], &pod["volumes"]), (&mount, &volume));
 }
+
+/// Returns the code spans in the first column of the tables of a page.
+fn named_values(page: &str) -> Vec<&str> {
+    page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect()
+}
+
+#[test]
+fn the_page_of_each_chart_names_values_that_exist() {
+    for chart in ["wheelwright", "wheelwright-agent", "wheelwright-registration-operator"] {
+        let file = |name: &str| {
+            let path = format!("{}/charts/{chart}/{name}", env!("CARGO_MANIFEST_DIR"));
+            std::fs::read_to_string(path).unwrap()
+        };
+        let values: Value = serde_saphyr::from_str(&file("values.yaml")).unwrap();
+        let page = file("README.md");
+        let named = named_values(&page);
+        assert_eq!(named.len(), 5, "{chart}: {named:?}");
+        for name in named {
+            let value = values.pointer(&format!("/{}", name.replace('.', "/")));
+            assert!(value.is_some(), "{chart} has no value {name}");
+        }
+    }
+}
+
+#[test]
+fn artifact_hub_is_given_the_kinds_of_the_chart_and_its_image() {
+    for chart in ["wheelwright", "wheelwright-agent", "wheelwright-registration-operator"] {
+        let directory = format!("{}/charts/{chart}", env!("CARGO_MANIFEST_DIR"));
+        let about = std::fs::read_to_string(format!("{directory}/Chart.yaml")).unwrap();
+        let about: Value = serde_saphyr::from_str(&about).unwrap();
+        let annotation = |name: &str| {
+            let text = about["annotations"][format!("artifacthub.io/{name}")].as_str();
+            serde_saphyr::from_str::<Value>(text.unwrap_or("[]")).unwrap()
+        };
+        let version = about["appVersion"].as_str().unwrap();
+        assert_eq!(annotation("images")[0]["image"], format!("wheelwright:{version}"), "{chart}");
+        for kind in annotation("crds").as_array().unwrap() {
+            let (plural, group) = kind["name"].as_str().unwrap().split_once('.').unwrap();
+            let definition =
+                std::fs::read_to_string(format!("{directory}/crds/{group}_{plural}.yaml")).unwrap();
+            let definition: Value = serde_saphyr::from_str(&definition).unwrap();
+            assert_eq!(definition["spec"]["names"]["kind"], kind["kind"]);
+            assert_eq!(definition["spec"]["versions"][0]["name"], kind["version"]);
+        }
+    }
+}
