@@ -251,6 +251,8 @@ async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
         printed.contains("Deployment.apps wheelwright-system/wheelwright-operator created (dry run)\n"),
         "{printed}"
     );
+    let error = refused(&hub, &["install"]);
+    assert!(error.contains("--image is required") && error.contains("make image"), "{error}");
     assert!(kubectl.fails(&["get", "namespace", helm::NAMESPACE]).contains("NotFound"));
 
     let mut install = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
