@@ -80,6 +80,12 @@ pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
         "this hub is not restored; faults::restore:: runs it",
     ),
     ("docs/operating.md", "podman build", "no daemon and no registry; image:: makes the image"),
+    ("docs/supply-chain.md", "ssh-keygen -Y verify", "there is no release here; release:: runs it"),
+    (
+        "docs/supply-chain.md",
+        "skopeo copy",
+        "no registry and no skopeo; release:: pulls the charts with helm",
+    ),
     ("docs/rollouts.md", "wheelwright rollout approve", "nothing waits here; rollout:: approves what waits"),
     ("docs/operating.md", "wheelwright crds |", "helm has installed nothing here; helm:: runs it"),
     (
@@ -149,7 +155,7 @@ pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
 
 /// The programs that a block of commands begins with.
 pub(super) const PROGRAMS: &str =
-    "wheelwright kubectl helm make mkdir cargo cp etcdctl podman ssh-keygen git curl";
+    "wheelwright kubectl helm make mkdir cargo cp etcdctl podman skopeo ssh-keygen git curl";
 
 /// Blocks without a language that are not commands: page and start.
 pub(super) const PRINTED: &[(&str, &str)] = &[
