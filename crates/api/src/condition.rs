@@ -16,28 +16,29 @@ use crate::operator::v1::{ClusterManager, Klusterlet};
 use crate::work::v1::ManifestWork;
 use crate::work::v1alpha1::ManifestWorkReplicaSet;
 
-/// One aspect of the state of an object.
+/// Condition of an object.
 ///
 /// The fields are those of `metav1.Condition`, with its limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// The aspect, in CamelCase or as foo.example.com/CamelCase.
+    /// Type of the condition, in CamelCase or as foo.example.com/CamelCase.
     #[serde(rename = "type")]
     #[schemars(length(max = 316), extend("pattern" = QUALIFIED_NAME_PATTERN))]
     pub type_: String,
     /// True, False or Unknown.
     pub status: ConditionStatus,
-    /// Why, as one word for programs.
+    /// Reason for the status, as a CamelCase word.
     #[schemars(length(min = 1, max = 1024), extend("pattern" = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"))]
     pub reason: String,
-    /// Why, for people; may be empty.
+    /// Message for people. May be empty.
     #[schemars(length(max = 32768))]
     pub message: String,
-    /// When the status last changed from one value to another.
+    /// Time at which the status last changed.
     #[serde(deserialize_with = "crate::lenient::time")]
     pub last_transition_time: Time,
-    /// The metadata.generation the condition was set for; an older one means the condition is out of date.
+    /// The `metadata.generation` for which the condition was set. If it is older than the object, the condition is
+    /// out of date.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,

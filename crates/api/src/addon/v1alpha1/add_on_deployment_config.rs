@@ -21,30 +21,30 @@ kind! {
     }
 }
 
-/// The spec says how agents are deployed.
+/// Settings for the deployment of agents.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AddOnDeploymentConfigSpec {
-    /// These variables replace `{{NAME}}` in the objects of the agent.
+    /// Variables that replace `{{NAME}}` in the objects of the agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub customized_variables: Vec<CustomizedVariable>,
-    /// The placement says on which nodes the agent runs.
+    /// Nodes on which the agent runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_placement: Option<NodePlacement>,
-    /// Images of these registries are pulled from mirrors.
+    /// Mirrors of image registries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub registries: Vec<ImageMirror>,
-    /// The agent uses these proxies.
+    /// Proxies of the agent.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub proxy_config: ProxyConfig,
-    /// The agent is installed in this namespace. The default is open-cluster-management-agent-addon, and an
-    /// empty value keeps the namespaces of the template.
+    /// Namespace of the agent. Default: open-cluster-management-agent-addon. If empty, the namespaces of the
+    /// template stay.
     #[serde(default = "default_namespace")]
     #[schemars(length(max = 63), extend("pattern" = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"))]
     pub agent_install_namespace: String,
-    /// Each entry sets the resources of some containers of the agent. The last entry that matches counts.
+    /// Resources of some containers of the agent. The last entry that matches counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["containerID"]))]
     pub resource_requirements: Vec<ContainerResourceRequirements>,
@@ -61,10 +61,10 @@ fn default_namespace() -> String {
 /// CustomizedVariable is a variable for the objects of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CustomizedVariable {
-    /// This is the name of the variable.
+    /// Name of the variable.
     #[schemars(length(max = 255), extend("pattern" = "^[a-zA-Z_][_a-zA-Z0-9]*$"))]
     pub name: String,
-    /// This is the value of the variable.
+    /// Value of the variable.
     #[serde(default)]
     #[schemars(length(max = 1024), extend("default" = null))]
     pub value: String,
@@ -78,10 +78,10 @@ pub struct CustomizedVariable {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodePlacement {
-    /// Nodes must have these labels.
+    /// Labels that nodes must have.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub node_selector: BTreeMap<String, String>,
-    /// Pods of the agent tolerate these taints of nodes.
+    /// Taints of nodes that the pods of the agent tolerate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
     /// Fields this version does not know.
@@ -93,9 +93,9 @@ pub struct NodePlacement {
 /// ImageMirror replaces the registry of images.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ImageMirror {
-    /// Images are pulled from this registry, such as registry.example.com/mirror.
+    /// Registry to pull images from, such as registry.example.com/mirror.
     pub mirror: String,
-    /// Images of this registry are pulled from the mirror. An empty source means every registry.
+    /// Registry whose images are pulled from the mirror. If empty, all registries.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
     /// Fields this version does not know.
@@ -108,17 +108,17 @@ pub struct ImageMirror {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProxyConfig {
-    /// This is the URL of the proxy for http.
+    /// URL of the proxy for http.
     #[serde(default, rename = "httpProxy", skip_serializing_if = "String::is_empty")]
     pub http_proxy: String,
-    /// This is the URL of the proxy for https.
+    /// URL of the proxy for https.
     #[serde(default, rename = "httpsProxy", skip_serializing_if = "String::is_empty")]
     pub https_proxy: String,
-    /// These certificate authorities sign the certificate of the https proxy, as PEM in base64.
+    /// CA bundle for the certificate of the HTTPS proxy, as PEM in base64.
     #[serde(default, rename = "caBundle", skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "byte"))]
     pub ca_bundle: Option<String>,
-    /// The agent reaches these hosts without a proxy. Commas separate them.
+    /// Hosts that the agent reaches without a proxy, separated by commas.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub no_proxy: String,
     /// Fields this version does not know.
@@ -138,12 +138,11 @@ fn claims_by_name(resources: &mut Schema) {
 /// ContainerResourceRequirements sets the resources of some containers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ContainerResourceRequirements {
-    /// The id names containers as resource:name:container, such as deployments:web:server. Each part may be
-    /// *.
+    /// Containers, as resource:name:container, such as deployments:web:server. Each part may be *.
     #[serde(rename = "containerID")]
     #[schemars(extend("pattern" = "^(deployments|daemonsets|statefulsets|replicasets|jobs|cronjobs|pods|\\*):.+:.+$"))]
     pub container_id: String,
-    /// These are the requests and limits of the containers.
+    /// Requests and limits of the containers.
     #[schemars(transform = claims_by_name)]
     pub resources: ResourceRequirements,
     /// Fields this version does not know.

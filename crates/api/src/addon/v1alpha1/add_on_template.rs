@@ -19,16 +19,16 @@ kind! {
     }
 }
 
-/// The spec says what the agent is, and what it may do on the hub.
+/// Objects of the agent, and its permissions on the hub.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AddOnTemplateSpec {
-    /// This is the name of the ClusterManagementAddOn.
+    /// Name of the ClusterManagementAddOn.
     pub addon_name: String,
-    /// These are the objects of the agent. They may hold variables such as `{{CLUSTER_NAME}}`.
+    /// Objects of the agent. They may hold variables such as `{{CLUSTER_NAME}}`.
     pub agent_spec: ManifestWorkSpec,
-    /// The agent gets these identities on the hub. As in OCM, an empty list is not an absent one: with it, containers get the variable
-    /// `HUB_KUBECONFIG`.
+    /// Identities of the agent on the hub. As in OCM, an empty list is not an absent one: with it, containers get
+    /// the variable `HUB_KUBECONFIG`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registration: Option<Vec<RegistrationSpec>>,
     /// Fields this version does not know.
@@ -41,12 +41,12 @@ pub struct AddOnTemplateSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RegistrationSpec {
-    /// The type says which of the other fields is used.
+    /// Type, which selects the field to use.
     pub r#type: RegistrationType,
-    /// These options count when the type is KubeClient.
+    /// Options for the type KubeClient.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kube_client: Option<KubeClientRegistration>,
-    /// These options count when the type is CustomSigner.
+    /// Options for the type CustomSigner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom_signer: Option<CustomSignerRegistration>,
     /// Fields this version does not know.
@@ -69,7 +69,7 @@ open_enum! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KubeClientRegistration {
-    /// The agent gets these permissions on the hub.
+    /// Permissions of the agent on the hub.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hub_permissions: Vec<HubPermission>,
     /// Fields this version does not know.
@@ -82,12 +82,12 @@ pub struct KubeClientRegistration {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HubPermission {
-    /// The type says where the permission holds.
+    /// Scope of the permission.
     pub r#type: HubPermissionsBindingType,
-    /// These options count when the type is CurrentCluster.
+    /// Options for the type CurrentCluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_cluster: Option<CurrentClusterBinding>,
-    /// These options count when the type is SingleNamespace.
+    /// Options for the type SingleNamespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub single_namespace: Option<SingleNamespaceBinding>,
     /// Fields this version does not know.
@@ -110,7 +110,7 @@ open_enum! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CurrentClusterBinding {
-    /// This is the name of the ClusterRole.
+    /// Name of the ClusterRole.
     pub cluster_role_name: String,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -122,9 +122,9 @@ pub struct CurrentClusterBinding {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SingleNamespaceBinding {
-    /// The permission holds in this namespace.
+    /// Namespace of the permission.
     pub namespace: String,
-    /// The permission is that of this role.
+    /// Role with the permission.
     pub role_ref: RoleRef,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -137,11 +137,11 @@ pub struct SingleNamespaceBinding {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct RoleRef {
-    /// This is the API group of the role.
+    /// API group of the role.
     pub api_group: String,
-    /// The kind is Role or ClusterRole.
+    /// Role or ClusterRole.
     pub kind: String,
-    /// This is the name of the role.
+    /// Name of the role.
     pub name: String,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -153,13 +153,13 @@ pub struct RoleRef {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomSignerRegistration {
-    /// This is the name of the signer.
+    /// Name of the signer.
     #[schemars(length(min = 5, max = 571), extend("pattern" = names::SIGNER_PATTERN))]
     pub signer_name: String,
-    /// The certificate carries this subject.
+    /// Subject of the certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Subject>,
-    /// This Secret holds the certificate and the key that sign.
+    /// Secret with the certificate and the key of the signer.
     #[serde(rename = "signingCA")]
     pub signing_ca: SigningCa,
     /// Fields this version does not know.
@@ -171,10 +171,10 @@ pub struct CustomSignerRegistration {
 /// SigningCa names a Secret with a certificate and a key that sign.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SigningCa {
-    /// This is the namespace of the Secret. Without it, the namespace of the manager of the add-on counts.
+    /// Namespace of the Secret. Without it, the namespace of the manager of the add-on counts.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// This is the name of the Secret.
+    /// Name of the Secret.
     pub name: String,
     /// Fields this version does not know.
     #[serde(flatten)]

@@ -8,8 +8,8 @@ use crate::cluster::v1alpha1::RolloutStrategy;
 use crate::{Condition, Unknown, names};
 
 kind! {
-    /// ClusterManagementAddOn is an add-on as the hub offers it: its configurations, and the clusters that
-    /// get it.
+    /// ClusterManagementAddOn is an add-on that the hub offers, with its configurations and the clusters that get
+    /// it.
     ClusterManagementAddOn {
         group: names::ADDON_GROUP,
         version: "v1alpha1",
@@ -25,21 +25,21 @@ kind! {
     }
 }
 
-/// The spec says what the add-on is, and which clusters get it.
+/// Description of the add-on, and the clusters that get it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterManagementAddOnSpec {
-    /// The meta describes the add-on for people.
+    /// Display name and description of the add-on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add_on_meta: Option<AddOnMeta>,
-    /// This field is deprecated and has no effect. Use supportedConfigs.
+    /// Deprecated. Has no effect. Use supportedConfigs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add_on_configuration: Option<ConfigCoordinates>,
-    /// The add-on takes these kinds of configuration. Each may have a default.
+    /// Kinds of configuration that the add-on supports, with optional defaults.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["group", "resource"]))]
     pub supported_configs: Vec<ConfigMeta>,
-    /// The strategy says which clusters get the add-on.
+    /// Clusters that get the add-on.
     #[serde(default)]
     #[schemars(extend("default" = {"type": "Manual"}))]
     pub install_strategy: InstallStrategy,
@@ -53,13 +53,13 @@ pub struct ClusterManagementAddOnSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigMeta {
-    /// This is the API group of the configuration. It is empty for the core group.
+    /// API group of the configuration. Empty for the core group.
     #[serde(default)]
     pub group: String,
-    /// This is the plural resource name of the configuration, such as addondeploymentconfigs.
+    /// Plural resource name of the configuration, such as addondeploymentconfigs.
     #[schemars(length(min = 1))]
     pub resource: String,
-    /// This configuration is used when neither a placement nor the cluster names one.
+    /// Default configuration, if neither a placement nor the cluster names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_config: Option<ConfigReferent>,
     /// Fields this version does not know.
@@ -71,11 +71,11 @@ pub struct ConfigMeta {
 /// InstallStrategy says which clusters get the add-on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct InstallStrategy {
-    /// The type says how clusters get the add-on. The default is Manual.
+    /// Way in which clusters get the add-on. Default: Manual.
     #[serde(default)]
     pub r#type: InstallStrategyType,
-    /// Clusters of these placements get the add-on when the type is Placements. For a cluster of several
-    /// placements, the last one counts.
+    /// Placements whose clusters get the add-on if the type is Placements. For a cluster of several placements,
+    /// the last one counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace", "name"]))]
     pub placements: Vec<PlacementStrategy>,
@@ -99,17 +99,17 @@ open_enum! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementStrategy {
-    /// This is the namespace of the Placement.
+    /// Namespace of the Placement.
     #[schemars(length(min = 1))]
     pub namespace: String,
-    /// This is the name of the Placement.
+    /// Name of the Placement.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// The clusters of the placement get these configurations.
+    /// Configurations for the clusters of the placement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub configs: Vec<AddOnConfig>,
-    /// The strategy says in which order and how fast a change of configuration reaches the clusters.
+    /// Order and speed at which a change of configuration reaches the clusters.
     #[serde(default)]
     #[schemars(extend("default" = {"type": "All"}))]
     pub rollout_strategy: RolloutStrategy,
@@ -119,15 +119,14 @@ pub struct PlacementStrategy {
     pub unknown: Unknown,
 }
 
-/// The status says how far the add-on is rolled out.
+/// Progress of the rollout of the add-on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterManagementAddOnStatus {
-    /// These are the default configurations with the hashes of their content. OCM spells the name of the
-    /// field this way.
+    /// Default configurations with the hashes of their content. OCM spells the name of the field this way.
     #[serde(default, rename = "defaultconfigReferences", skip_serializing_if = "Vec::is_empty")]
     pub default_config_references: Vec<DefaultConfigReference>,
-    /// Each placement of the strategy has an entry, in its order.
+    /// Progress on each placement of the strategy, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub install_progressions: Vec<InstallProgression>,
     /// Fields this version does not know.
@@ -140,13 +139,13 @@ pub struct ClusterManagementAddOnStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DefaultConfigReference {
-    /// This is the API group of the configuration. It is empty for the core group.
+    /// API group of the configuration. Empty for the core group.
     #[serde(default)]
     pub group: String,
-    /// This is the plural resource name of the configuration, such as addondeploymentconfigs.
+    /// Plural resource name of the configuration, such as addondeploymentconfigs.
     #[schemars(length(min = 1))]
     pub resource: String,
-    /// This is the configuration that is wanted, with its hash.
+    /// Desired configuration with its hash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired_config: Option<ConfigSpecHash>,
     /// Fields this version does not know.
@@ -155,20 +154,20 @@ pub struct DefaultConfigReference {
     pub unknown: Unknown,
 }
 
-/// InstallProgression says how far the add-on is rolled out on the clusters of a placement.
+/// InstallProgression is the progress of the add-on on the clusters of a placement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstallProgression {
-    /// This is the namespace of the Placement.
+    /// Namespace of the Placement.
     #[schemars(length(min = 1))]
     pub namespace: String,
-    /// This is the name of the Placement.
+    /// Name of the Placement.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// These are the configurations, sorted by group and resource.
+    /// Configurations, sorted by group and resource.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub config_references: Vec<InstallConfigReference>,
-    /// Progressing says whether all clusters have the configuration.
+    /// The condition `Progressing` shows whether all clusters have the configuration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -182,19 +181,19 @@ pub struct InstallProgression {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstallConfigReference {
-    /// This is the API group of the configuration. It is empty for the core group.
+    /// API group of the configuration. Empty for the core group.
     #[serde(default)]
     pub group: String,
-    /// This is the plural resource name of the configuration, such as addondeploymentconfigs.
+    /// Plural resource name of the configuration, such as addondeploymentconfigs.
     #[schemars(length(min = 1))]
     pub resource: String,
-    /// This is the configuration that is wanted, with its hash.
+    /// Desired configuration with its hash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired_config: Option<ConfigSpecHash>,
-    /// Every cluster last ran this configuration without a failure.
+    /// Configuration that every cluster last ran without a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_known_good_config: Option<ConfigSpecHash>,
-    /// Every cluster last ran this configuration.
+    /// Configuration that every cluster last ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_applied_config: Option<ConfigSpecHash>,
     /// Fields this version does not know.

@@ -9,10 +9,10 @@ use crate::{Unknown, names};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AddOnMeta {
-    /// This is the name that people read.
+    /// Display name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub display_name: String,
-    /// The description says what the add-on does.
+    /// Description of the add-on.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// Fields this version does not know.
@@ -25,13 +25,13 @@ pub struct AddOnMeta {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigCoordinates {
-    /// This field is deprecated. It named the CustomResourceDefinition of the configuration.
+    /// Deprecated. It named the CustomResourceDefinition of the configuration.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub crd_name: String,
-    /// This field is deprecated. It named the configuration.
+    /// Deprecated. It named the configuration.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cr_name: String,
-    /// This field is deprecated. It held the generation of the configuration that was seen.
+    /// Deprecated. It held the generation of the configuration that was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_observed_generation: Option<i64>,
     /// Fields this version does not know.
@@ -43,10 +43,10 @@ pub struct ConfigCoordinates {
 /// ConfigGroupResource is a kind of configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigGroupResource {
-    /// This is the API group. It is empty for the core group.
+    /// API group. Empty for the core group.
     #[serde(default)]
     pub group: String,
-    /// This is the plural resource name, such as addondeploymentconfigs.
+    /// Plural resource name, such as addondeploymentconfigs.
     #[schemars(length(min = 1))]
     pub resource: String,
     /// Fields this version does not know.
@@ -58,10 +58,10 @@ pub struct ConfigGroupResource {
 /// ConfigReferent names a configuration of a known kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigReferent {
-    /// This is the namespace of the configuration. It is empty for cluster-scoped kinds.
+    /// Namespace of the configuration. Empty for cluster-scoped kinds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// This is the name of the object.
+    /// Name of the object.
     #[schemars(length(min = 1))]
     pub name: String,
     /// Fields this version does not know.
@@ -73,16 +73,16 @@ pub struct ConfigReferent {
 /// AddOnConfig names a configuration to use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AddOnConfig {
-    /// This is the API group of the configuration. It is empty for the core group.
+    /// API group of the configuration. Empty for the core group.
     #[serde(default)]
     pub group: String,
-    /// This is the plural resource name of the configuration, such as addondeploymentconfigs.
+    /// Plural resource name of the configuration, such as addondeploymentconfigs.
     #[schemars(length(min = 1))]
     pub resource: String,
-    /// This is the namespace of the configuration. It is empty for cluster-scoped kinds.
+    /// Namespace of the configuration. Empty for cluster-scoped kinds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// This is the name of the object.
+    /// Name of the object.
     #[schemars(length(min = 1))]
     pub name: String,
     /// Fields this version does not know.
@@ -95,13 +95,13 @@ pub struct AddOnConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigSpecHash {
-    /// This is the namespace of the configuration. It is empty for cluster-scoped kinds.
+    /// Namespace of the configuration. Empty for cluster-scoped kinds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// This is the name of the object.
+    /// Name of the object.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// This is the hash of the spec of the configuration.
+    /// Hash of the spec of the configuration.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub spec_hash: String,
@@ -115,14 +115,14 @@ pub struct ConfigSpecHash {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Subject {
-    /// This is the common name.
+    /// Common name.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub user: String,
-    /// These are the organizations, which the API server reads as groups.
+    /// Organizations, which the API server reads as groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
-    /// These are the organizational units.
+    /// Organizational units.
     #[serde(default, rename = "organizationUnit", skip_serializing_if = "Vec::is_empty")]
     pub organization_units: Vec<String>,
     /// Fields this version does not know.

@@ -7,7 +7,7 @@ use super::{AddOnConfig, AddOnMeta, ConfigCoordinates, ConfigGroupResource, Conf
 use crate::{Condition, Unknown, names};
 
 kind! {
-    /// ManagedClusterAddOn is an add-on on one cluster. It stands in the namespace of the cluster.
+    /// ManagedClusterAddOn is an add-on on one cluster, in the namespace of the cluster.
     ManagedClusterAddOn {
         group: names::ADDON_GROUP,
         version: "v1alpha1",
@@ -24,15 +24,15 @@ kind! {
     }
 }
 
-/// The spec says how the add-on is configured on this cluster.
+/// Configuration of the add-on on this cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterAddOnSpec {
-    /// This field is deprecated. It named the namespace of the agent. Use an AddOnDeploymentConfig.
+    /// Deprecated. It named the namespace of the agent. Use an AddOnDeploymentConfig.
     #[serde(default = "default_namespace", skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 63), extend("pattern" = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub install_namespace: String,
-    /// These configurations count for this cluster, before those of placements and the defaults.
+    /// Configurations for this cluster. They precede the configurations of placements and the defaults.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub configs: Vec<AddOnConfig>,
@@ -57,40 +57,40 @@ impl ManagedClusterAddOn {
     }
 }
 
-/// The status says how the add-on works on this cluster.
+/// State of the add-on on this cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterAddOnStatus {
-    /// The conditions say whether the add-on is configured, applied and available.
+    /// Conditions of the add-on: whether it is configured, applied and available.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// These objects help to find out what the add-on does.
+    /// Objects that help to diagnose the add-on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub related_objects: Vec<ObjectReference>,
-    /// The meta describes the add-on for people.
+    /// Display name and description of the add-on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add_on_meta: Option<AddOnMeta>,
-    /// This field is deprecated and has no effect.
+    /// Deprecated. Has no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add_on_configuration: Option<ConfigCoordinates>,
-    /// The add-on takes these kinds of configuration.
+    /// Kinds of configuration that the add-on supports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["group", "resource"]))]
     pub supported_configs: Vec<ConfigGroupResource>,
-    /// These configurations are in use.
+    /// Configurations in use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub config_references: Vec<ConfigReference>,
-    /// The agent is installed in this namespace of the cluster.
+    /// Namespace of the agent on the cluster.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// The agent asks for these identities on the hub.
+    /// Identities that the agent requests on the hub.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub registrations: Vec<RegistrationConfig>,
-    /// The check says how the health of the add-on is found.
+    /// Source of the health of the add-on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_check: Option<HealthCheck>,
-    /// The driver says how the agent proves its identity to the API server of the hub.
+    /// Method by which the agent proves its identity to the API server of the hub.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kube_client_driver: Option<KubeClientDriver>,
     /// Fields this version does not know.
@@ -102,14 +102,14 @@ pub struct ManagedClusterAddOnStatus {
 /// ObjectReference names an object of the cluster or of the hub.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ObjectReference {
-    /// This is the API group. It is empty for the core group.
+    /// API group. Empty for the core group.
     pub group: String,
-    /// This is the plural resource name, such as deployments.
+    /// Plural resource name, such as deployments.
     pub resource: String,
-    /// This is the namespace of the object. It is empty for cluster-scoped objects.
+    /// Namespace of the object. Empty for cluster-scoped objects.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// This is the name of the object.
+    /// Name of the object.
     pub name: String,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -121,26 +121,26 @@ pub struct ObjectReference {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigReference {
-    /// This is the API group of the configuration. It is empty for the core group.
+    /// API group of the configuration. Empty for the core group.
     #[serde(default)]
     pub group: String,
-    /// This is the plural resource name of the configuration, such as addondeploymentconfigs.
+    /// Plural resource name of the configuration, such as addondeploymentconfigs.
     #[schemars(length(min = 1))]
     pub resource: String,
-    /// This field is deprecated. It holds the namespace of the configuration. Use desiredConfig.
+    /// Deprecated. It holds the namespace of the configuration. Use desiredConfig.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// This field is deprecated. It holds the name of the configuration. Use desiredConfig.
+    /// Deprecated. It holds the name of the configuration. Use desiredConfig.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// This is the generation of the configuration that was seen.
+    /// Generation of the configuration that was seen.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub last_observed_generation: i64,
-    /// This is the configuration that is wanted, with its hash.
+    /// Desired configuration with its hash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired_config: Option<ConfigSpecHash>,
-    /// The cluster last ran this configuration with everything applied and available.
+    /// Configuration that the cluster last ran with everything applied and available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_applied_config: Option<ConfigSpecHash>,
     /// Fields this version does not know.
@@ -149,14 +149,14 @@ pub struct ConfigReference {
     pub unknown: Unknown,
 }
 
-/// RegistrationConfig is an identity that the agent asks for on the hub.
+/// RegistrationConfig is an identity that the agent requests on the hub.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RegistrationConfig {
-    /// This is the signer of the certificate, such as kubernetes.io/kube-apiserver-client.
+    /// Signer of the certificate, such as kubernetes.io/kube-apiserver-client.
     #[schemars(length(min = 5, max = 571), extend("pattern" = names::SIGNER_PATTERN))]
     pub signer_name: String,
-    /// The certificate carries this subject.
+    /// Subject of the certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Subject>,
     /// Fields this version does not know.
@@ -168,7 +168,7 @@ pub struct RegistrationConfig {
 /// HealthCheck says how the health of an add-on is found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HealthCheck {
-    /// The mode says where the health comes from. The default is Lease.
+    /// Source of the health. Default: Lease.
     #[serde(default)]
     pub mode: HealthCheckMode,
     /// Fields this version does not know.

@@ -7,8 +7,8 @@ use crate::addon::v1alpha1::{AddOnMeta, DefaultConfigReference, InstallProgressi
 use crate::{Unknown, names};
 
 kind! {
-    /// ClusterManagementAddOn is an add-on as the hub offers it: its configurations, and the clusters that
-    /// get it.
+    /// ClusterManagementAddOn is an add-on that the hub offers, with its configurations and the clusters that get
+    /// it.
     ClusterManagementAddOn {
         group: names::ADDON_GROUP,
         version: "v1beta1",
@@ -21,18 +21,18 @@ kind! {
     }
 }
 
-/// The spec says what the add-on is, and which clusters get it.
+/// Description of the add-on, and the clusters that get it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterManagementAddOnSpec {
-    /// The meta describes the add-on for people.
+    /// Display name and description of the add-on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add_on_meta: Option<AddOnMeta>,
-    /// The add-on takes these kinds of configuration. Each may have a default.
+    /// Kinds of configuration that the add-on supports, with optional defaults.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["group", "resource"]))]
     pub default_configs: Vec<DefaultConfig>,
-    /// The strategy says which clusters get the add-on.
+    /// Clusters that get the add-on.
     #[serde(default)]
     #[schemars(extend("default" = {"type": "Manual"}))]
     pub install_strategy: InstallStrategy,
@@ -45,17 +45,16 @@ pub struct ClusterManagementAddOnSpec {
 /// DefaultConfig is a kind of configuration that the add-on takes, with its default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DefaultConfig {
-    /// This is the API group of the configuration. It is empty for the core group.
+    /// API group of the configuration. Empty for the core group.
     #[serde(default)]
     pub group: String,
-    /// This is the plural resource name of the configuration, such as addondeploymentconfigs.
+    /// Plural resource name of the configuration, such as addondeploymentconfigs.
     #[schemars(length(min = 1))]
     pub resource: String,
-    /// This is the namespace of the configuration. It is empty for cluster-scoped kinds.
+    /// Namespace of the configuration. Empty for cluster-scoped kinds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// This is the name of the default configuration. It is `__reserved_no_default__` when the kind has no
-    /// default.
+    /// Name of the default configuration. It is `__reserved_no_default__` when the kind has no default.
     #[schemars(length(min = 1))]
     pub name: String,
     /// Fields this version does not know.
@@ -64,14 +63,14 @@ pub struct DefaultConfig {
     pub unknown: Unknown,
 }
 
-/// The status says how far the add-on is rolled out.
+/// Progress of the rollout of the add-on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterManagementAddOnStatus {
-    /// These are the default configurations with the hashes of their content.
+    /// Default configurations with the hashes of their content.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub default_config_references: Vec<DefaultConfigReference>,
-    /// Each placement of the strategy has an entry, in its order.
+    /// Progress on each placement of the strategy, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub install_progressions: Vec<InstallProgression>,
     /// Fields this version does not know.

@@ -10,7 +10,7 @@ use crate::addon::v1alpha1::{
 use crate::{Condition, Unknown, names};
 
 kind! {
-    /// ManagedClusterAddOn is an add-on on one cluster. It stands in the namespace of the cluster.
+    /// ManagedClusterAddOn is an add-on on one cluster, in the namespace of the cluster.
     ManagedClusterAddOn {
         group: names::ADDON_GROUP,
         version: "v1beta1",
@@ -27,10 +27,10 @@ kind! {
     }
 }
 
-/// The spec says how the add-on is configured on this cluster.
+/// Configuration of the add-on on this cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManagedClusterAddOnSpec {
-    /// These configurations count for this cluster, before those of placements and the defaults.
+    /// Configurations for this cluster. They precede the configurations of placements and the defaults.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub configs: Vec<AddOnConfig>,
@@ -40,34 +40,34 @@ pub struct ManagedClusterAddOnSpec {
     pub unknown: Unknown,
 }
 
-/// The status says how the add-on works on this cluster.
+/// State of the add-on on this cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterAddOnStatus {
-    /// The conditions say whether the add-on is configured, applied and available.
+    /// Conditions of the add-on: whether it is configured, applied and available.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// These objects help to find out what the add-on does.
+    /// Objects that help to diagnose the add-on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub related_objects: Vec<ObjectReference>,
-    /// The meta describes the add-on for people.
+    /// Display name and description of the add-on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add_on_meta: Option<AddOnMeta>,
-    /// The add-on takes these kinds of configuration.
+    /// Kinds of configuration that the add-on supports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["group", "resource"]))]
     pub supported_configs: Vec<ConfigGroupResource>,
-    /// These configurations are in use.
+    /// Configurations in use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub config_references: Vec<ConfigReference>,
-    /// The agent is installed in this namespace of the cluster.
+    /// Namespace of the agent on the cluster.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// The agent asks for these identities on the hub.
+    /// Identities that the agent requests on the hub.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub registrations: Vec<RegistrationConfig>,
-    /// The check says how the health of the add-on is found.
+    /// Source of the health of the add-on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_check: Option<HealthCheck>,
     /// Fields this version does not know.
@@ -80,20 +80,20 @@ pub struct ManagedClusterAddOnStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigReference {
-    /// This is the API group of the configuration. It is empty for the core group.
+    /// API group of the configuration. Empty for the core group.
     #[serde(default)]
     pub group: String,
-    /// This is the plural resource name of the configuration, such as addondeploymentconfigs.
+    /// Plural resource name of the configuration, such as addondeploymentconfigs.
     #[schemars(length(min = 1))]
     pub resource: String,
-    /// This is the generation of the configuration that was seen.
+    /// Generation of the configuration that was seen.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub last_observed_generation: i64,
-    /// This is the configuration that is wanted, with its hash.
+    /// Desired configuration with its hash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired_config: Option<ConfigSpecHash>,
-    /// The cluster last ran this configuration with everything applied and available.
+    /// Configuration that the cluster last ran with everything applied and available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_applied_config: Option<ConfigSpecHash>,
     /// Fields this version does not know.
@@ -102,16 +102,16 @@ pub struct ConfigReference {
     pub unknown: Unknown,
 }
 
-/// RegistrationConfig is an identity that the agent asks for on the hub.
+/// RegistrationConfig is an identity that the agent requests on the hub.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RegistrationConfig {
-    /// The type says which of the other fields is used.
+    /// Type, which selects the field to use.
     pub r#type: RegistrationType,
-    /// These options count when the type is kubeClient.
+    /// Options for the type kubeClient.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kube_client: Option<KubeClientConfig>,
-    /// These options count when the type is customSigner.
+    /// Options for the type customSigner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom_signer: Option<CustomSignerConfig>,
     /// Fields this version does not know.
@@ -133,10 +133,10 @@ open_enum! {
 /// KubeClientConfig is an identity for the API server of the hub.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KubeClientConfig {
-    /// The agent has this identity.
+    /// Identity of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<KubeClientSubject>,
-    /// The agent writes how it proves its identity.
+    /// Method by which the agent proves its identity. The agent writes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<KubeClientDriver>,
     /// Fields this version does not know.
@@ -148,11 +148,11 @@ pub struct KubeClientConfig {
 /// KubeClientSubject is the identity of an agent at the API server of the hub.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KubeClientSubject {
-    /// This is the user name.
+    /// User name.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub user: String,
-    /// These are the groups.
+    /// Groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
     /// Fields this version does not know.
@@ -165,10 +165,10 @@ pub struct KubeClientSubject {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomSignerConfig {
-    /// This is the name of the signer.
+    /// Name of the signer.
     #[schemars(length(min = 5, max = 571), extend("pattern" = names::SIGNER_PATTERN))]
     pub signer_name: String,
-    /// The certificate carries this subject.
+    /// Subject of the certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<CustomSignerSubject>,
     /// Fields this version does not know.
@@ -181,14 +181,14 @@ pub struct CustomSignerConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomSignerSubject {
-    /// This is the common name.
+    /// Common name.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub user: String,
-    /// These are the organizations.
+    /// Organizations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
-    /// These are the organizational units.
+    /// Organizational units.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub organization_units: Vec<String>,
     /// Fields this version does not know.

@@ -12,8 +12,7 @@ use super::Quantities;
 use crate::{Condition, Unknown, names};
 
 kind! {
-    /// ManagedCluster is a cluster as the hub knows it: whether it was accepted, how to reach it, and what
-    /// its agent reports.
+    /// ManagedCluster is a cluster of the fleet: its acceptance, the access to it, and what its agent reports.
     ManagedCluster {
         group: names::CLUSTER_GROUP,
         version: "v1",
@@ -32,24 +31,23 @@ kind! {
     }
 }
 
-/// The spec says whether a cluster may join, and which taints keep placements away from it.
+/// Acceptance, access and taints of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterSpec {
-    /// Each entry says how the API server of the cluster is reached. The list is empty when the hub cannot
-    /// reach it.
+    /// Access to the API server of the cluster. Empty if the hub cannot reach it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub managed_cluster_client_configs: Vec<ClientConfig>,
-    /// True accepts the cluster. While it is false, which is the default, the agent gets no credentials and
-    /// no permissions. Setting it needs the permission `managedclusters/accept`.
+    /// If true, the cluster is accepted. If false, which is the default, the agent gets no credentials and no
+    /// permissions. Setting it requires the permission `managedclusters/accept`.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub hub_accepts_client: bool,
-    /// The agent renews the lease of the cluster after so many seconds. The default is 60, and 0 means 60.
-    /// After five missed renewals the availability of the cluster is Unknown.
+    /// Seconds between two renewals of the lease of the cluster. Default: 60. 0 means 60. After five missed
+    /// renewals the availability of the cluster is Unknown.
     #[serde(default = "default_lease_duration")]
     pub lease_duration_seconds: i32,
-    /// Each taint keeps placements that do not tolerate it away from the cluster.
+    /// Taints. They keep placements that do not tolerate them away from the cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<Taint>,
     /// Fields this version does not know.
@@ -62,14 +60,13 @@ fn default_lease_duration() -> i32 {
     60
 }
 
-/// ClientConfig says how one API server of a cluster is reached.
+/// ClientConfig is the access to one API server of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientConfig {
-    /// This is the https URL of the API server.
+    /// Https URL of the API server.
     pub url: String,
-    /// These certificate authorities sign the certificate of the API server, as PEM in base64. Without them,
-    /// those of the system count.
+    /// CA bundle for the certificate of the API server, as PEM in base64. If absent, the system's CAs count.
     #[serde(default, rename = "caBundle", skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "byte"))]
     pub ca_bundle: Option<String>,
@@ -83,16 +80,16 @@ pub struct ClientConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Taint {
-    /// This names the taint, such as bar or foo.example.com/bar.
+    /// Key of the taint, such as bar or foo.example.com/bar.
     #[schemars(length(max = 316), extend("pattern" = names::QUALIFIED_NAME_PATTERN))]
     pub key: String,
-    /// The value tells taints of one key apart. It may be empty.
+    /// Value of the taint. May be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub value: String,
-    /// The effect says what happens when a placement does not tolerate the taint.
+    /// Effect on placements that do not tolerate the taint.
     pub effect: TaintEffect,
-    /// The hub writes when the taint was added. Tolerations in seconds count from this time.
+    /// Time at which the taint was added. The hub writes it. Tolerations in seconds count from this time.
     #[serde(deserialize_with = "crate::lenient::optional_time", default)]
     #[schemars(extend("nullable" = true))]
     pub time_added: Option<Time>,
@@ -114,7 +111,7 @@ impl fmt::Display for Taint {
 }
 
 open_enum! {
-    /// The effect says what happens when a placement does not tolerate the taint.
+    /// Effect on placements that do not tolerate the taint.
     pub enum TaintEffect {
         /// Placements do not select the cluster, and remove it from their decisions.
         NoSelect = "NoSelect",
@@ -125,31 +122,30 @@ open_enum! {
     }
 }
 
-/// The status holds what the agent of the cluster and the hub report.
+/// State of the cluster, as its agent and the hub report it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterStatus {
-    /// The conditions say whether the cluster is accepted, has joined and is available.
+    /// Conditions of the cluster: whether it is accepted, has joined and is available.
     #[serde(default, deserialize_with = "exact")]
     #[schemars(extend("default" = null, "x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// Capacity is the sum of the resources of all nodes.
+    /// Sum of the resources of all nodes.
     #[serde(default, skip_serializing_if = "Quantities::is_empty")]
     #[schemars(with = "BTreeMap<String, Quantity>")]
     pub capacity: Quantities,
-    /// Allocatable is the sum of the resources that pods can use on schedulable nodes.
+    /// Sum of the resources that pods can use on schedulable nodes.
     #[serde(default, skip_serializing_if = "Quantities::is_empty")]
     #[schemars(with = "BTreeMap<String, Quantity>")]
     pub allocatable: Quantities,
-    /// The version names what the cluster runs.
+    /// Version of the cluster.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub version: ManagedClusterVersion,
-    /// Each claim is a property that the cluster reports about itself. The agent copies it from a
-    /// ClusterClaim.
+    /// Properties that the cluster reports about itself. The agent copies them from ClusterClaims.
     #[serde(default, deserialize_with = "exact", skip_serializing_if = "Vec::is_empty")]
     pub cluster_claims: Vec<ManagedClusterClaim>,
-    /// These are the namespaces that the sets of the cluster want on it.
+    /// Namespaces that the sets of the cluster want on it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["clusterSet", "name"]))]
     pub managed_namespaces: Vec<ManagedNamespaceStatus>,
@@ -169,7 +165,7 @@ fn exact<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(deserializer: D)
 /// ManagedClusterVersion names what a cluster runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManagedClusterVersion {
-    /// This is the version of Kubernetes, such as v1.34.1.
+    /// Version of Kubernetes, such as v1.34.1.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kubernetes: String,
     /// Fields this version does not know.
@@ -181,11 +177,11 @@ pub struct ManagedClusterVersion {
 /// ManagedClusterClaim is a property that a cluster reports about itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManagedClusterClaim {
-    /// This is the name of the ClusterClaim, such as id.k8s.io.
+    /// Name of the ClusterClaim, such as id.k8s.io.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// This is the value of the ClusterClaim.
+    /// Value of the ClusterClaim.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 1024))]
     pub value: String,
@@ -195,16 +191,16 @@ pub struct ManagedClusterClaim {
     pub unknown: Unknown,
 }
 
-/// ManagedNamespaceStatus says whether a namespace that a cluster set wants exists on the cluster.
+/// ManagedNamespaceStatus is the state of a namespace that a cluster set wants on the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedNamespaceStatus {
-    /// This is the name of the namespace.
+    /// Name of the namespace.
     #[schemars(length(min = 1, max = 63), extend("pattern" = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
-    /// This is the ManagedClusterSet that wants the namespace.
+    /// ManagedClusterSet that wants the namespace.
     pub cluster_set: String,
-    /// The conditions say whether the namespace exists.
+    /// Conditions of the namespace: whether it exists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

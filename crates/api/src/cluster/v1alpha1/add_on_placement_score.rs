@@ -18,19 +18,19 @@ kind! {
     }
 }
 
-/// The status holds the scores.
+/// Scores of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AddOnPlacementScoreStatus {
-    /// The conditions are written by the add-on that computes the scores. Placements do not read them.
+    /// Conditions of the add-on that computes the scores. Placements do not read them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// Each score has a name. A prioritizer refers to it.
+    /// Scores by name. Prioritizers refer to the names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub scores: Vec<AddOnPlacementScoreItem>,
-    /// After this time the scores count as 0. Without a time they do not expire.
+    /// Time after which the scores count as 0. If absent, they do not expire.
     #[serde(
         deserialize_with = "crate::lenient::optional_time",
         default,
@@ -46,9 +46,9 @@ pub struct AddOnPlacementScoreStatus {
 /// AddOnPlacementScoreItem is one score of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AddOnPlacementScoreItem {
-    /// A prioritizer names the score by this name in `scoreCoordinate.addOn.scoreName`.
+    /// Name by which a prioritizer refers to the score in `scoreCoordinate.addOn.scoreName`.
     pub name: String,
-    /// The score is a number from -100 to 100. Higher is better.
+    /// Score from -100 to 100. Higher is better.
     #[schemars(range(min = -100, max = 100))]
     pub value: i32,
     /// Fields this version does not know.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::{Unknown, names};
 
 kind! {
-    /// ClusterClaim is a property that a cluster reports about itself. It stands on the cluster, and the
-    /// agent copies it to the status of the ManagedCluster.
+    /// ClusterClaim is a property that a cluster reports about itself. It exists on the cluster, and the agent
+    /// copies it to the status of the ManagedCluster.
     ClusterClaim {
         group: names::CLUSTER_GROUP,
         version: "v1alpha1",
@@ -17,10 +17,10 @@ kind! {
     }
 }
 
-/// The spec holds the value of the claim.
+/// Value of the claim.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClusterClaimSpec {
-    /// The value has 1 to 1024 characters. The name of the object says what it means.
+    /// Value of 1 to 1024 characters. The name of the object is the name of the claim.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 1024))]
     pub value: String,

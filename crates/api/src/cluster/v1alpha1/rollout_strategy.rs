@@ -13,16 +13,16 @@ const DEADLINE_PATTERN: &str = "^(([0-9])+[h|m|s])|None$";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutStrategy {
-    /// The type says which strategy is used. The default is All.
+    /// Type of the strategy. Default: All.
     #[serde(default)]
     pub r#type: RolloutType,
-    /// These options count when the type is All.
+    /// Options for the type All.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all: Option<RolloutAll>,
-    /// These options count when the type is Progressive.
+    /// Options for the type Progressive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progressive: Option<RolloutProgressive>,
-    /// These options count when the type is ProgressivePerGroup.
+    /// Options for the type ProgressivePerGroup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progressive_per_group: Option<RolloutProgressivePerGroup>,
     /// Fields this version does not know.
@@ -48,7 +48,7 @@ open_enum! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutAll {
-    /// The field exists because all strategies share it. It has no effect when the type is All.
+    /// No effect for the type All. It is present because all strategies share it.
     #[serde(default = "zero_duration")]
     pub min_success_time: String,
     /// A cluster that has not succeeded after this time counts as timed out, such as 10m or 2h. None, which
@@ -56,7 +56,7 @@ pub struct RolloutAll {
     #[serde(default = "no_deadline")]
     #[schemars(extend("pattern" = DEADLINE_PATTERN))]
     pub progress_deadline: String,
-    /// The field exists because all strategies share it. It has no effect when the type is All.
+    /// No effect for the type All. It is present because all strategies share it.
     #[serde(deserialize_with = "crate::lenient::int_or_string", default)]
     #[schemars(extend("pattern" = COUNT_PATTERN))]
     pub max_failures: IntOrString,
@@ -79,8 +79,7 @@ pub struct RolloutProgressive {
     #[serde(default = "no_deadline")]
     #[schemars(extend("pattern" = DEADLINE_PATTERN))]
     pub progress_deadline: String,
-    /// The rollout stops when more clusters than this fail or time out. It is a number or a percentage of the
-    /// clusters, and 0 by default.
+    /// Number or percentage of clusters that can fail or time out. If more do, the rollout stops. Default: 0.
     #[serde(deserialize_with = "crate::lenient::int_or_string", default)]
     #[schemars(extend("pattern" = COUNT_PATTERN))]
     pub max_failures: IntOrString,
@@ -88,8 +87,8 @@ pub struct RolloutProgressive {
     /// after the other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mandatory_decision_groups: Vec<MandatoryDecisionGroup>,
-    /// At most so many clusters are updated at the same time. It is a number or a percentage of the clusters.
-    /// Without it, the group size of the placement counts.
+    /// Maximum number or percentage of clusters that are updated at the same time. If absent, the group size of
+    /// the placement counts.
     #[serde(
         deserialize_with = "crate::lenient::optional_int_or_string",
         default,
@@ -116,12 +115,12 @@ pub struct RolloutProgressivePerGroup {
     #[serde(default = "no_deadline")]
     #[schemars(extend("pattern" = DEADLINE_PATTERN))]
     pub progress_deadline: String,
-    /// The rollout stops when more clusters of a group than this fail or time out. It is a number or a
-    /// percentage of the clusters of the group, and 0 by default.
+    /// Number or percentage of clusters of a group that can fail or time out. If more do, the rollout stops.
+    /// Default: 0.
     #[serde(deserialize_with = "crate::lenient::int_or_string", default)]
     #[schemars(extend("pattern" = COUNT_PATTERN))]
     pub max_failures: IntOrString,
-    /// These decision groups go first, one after the other.
+    /// Decision groups that go first, one after the other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mandatory_decision_groups: Vec<MandatoryDecisionGroup>,
     /// Fields this version does not know.
@@ -134,10 +133,10 @@ pub struct RolloutProgressivePerGroup {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MandatoryDecisionGroup {
-    /// This is the name of the group. The index counts only when the name is empty.
+    /// Name of the group. If set, the index is ignored.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group_name: String,
-    /// This is the index of the group among the decision groups, from 0.
+    /// Index of the group among the decision groups, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_index: Option<i32>,
     /// Fields this version does not know.

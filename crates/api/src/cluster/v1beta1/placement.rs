@@ -27,37 +27,37 @@ kind! {
     }
 }
 
-/// The spec says which clusters are wanted.
+/// Clusters to select.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementSpec {
-    /// Clusters are selected from these sets, as far as they are bound to the namespace. An empty list means
-    /// every bound set.
+    /// Cluster sets to select from. Only sets that are bound to the namespace count. If empty, all bound sets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cluster_sets: Vec<String>,
-    /// So many clusters are selected. Without a number, every cluster that passes the filters is selected.
+    /// Number of clusters to select. If absent, every cluster that passes the filters is selected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number_of_clusters: Option<i32>,
     /// A cluster must match at least one of these predicates. An empty list lets every cluster pass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub predicates: Vec<ClusterPredicate>,
-    /// The policy says which clusters are preferred when not all are wanted.
+    /// Policy that ranks the clusters if not all are selected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prioritizer_policy: Option<PrioritizerPolicy>,
-    /// The policy divides the selected clusters evenly over the values of labels or claims. Stock OCM accepts
-    /// it and ignores it.
+    /// Policy that divides the selected clusters evenly over the values of labels or claims. Upstream OCM accepts
+    /// and ignores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread_policy: Option<SpreadPolicy>,
-    /// A cluster with a taint passes only when one of these tolerates the taint.
+    /// Tolerations of taints. A cluster with a taint passes only if one of them tolerates the taint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
-    /// The strategy splits the decisions into groups that a rollout can follow.
+    /// Division of the decisions into groups that a rollout can follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision_strategy: Option<DecisionStrategy>,
-    /// Decisions are sorted by this. The default is ClusterName.
+    /// Sort order of the decisions. Default: ClusterName.
     #[serde(default)]
     pub sort_by: SortBy,
-    /// Scores alone change the decisions at most once in this time, such as 30s, 1m or 2h. The default is 1m.
+    /// Minimum time between two changes of the decisions that only scores cause, such as 30s, 1m or 2h. Default:
+    /// 1m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = "^[0-9]+[hms]$", "default" = "1m"))]
     pub score_rate_limit: Option<String>,
@@ -85,14 +85,14 @@ pub struct ClusterPredicate {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSelector {
-    /// The selector matches labels of the ManagedCluster.
+    /// Selector of labels of the ManagedCluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub label_selector: Option<LabelSelector>,
-    /// The selector matches claims in the status of the ManagedCluster.
+    /// Selector of claims in the status of the ManagedCluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_selector: Option<ClusterClaimSelector>,
-    /// Every expression must be true for the ManagedCluster.
+    /// Expressions that must be true for the ManagedCluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cel_selector: Option<ClusterCelSelector>,
     /// Fields this version does not know.
@@ -118,7 +118,7 @@ pub struct ClusterClaimSelector {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterCelSelector {
-    /// Each CEL expression reads the variable managedCluster and gives a boolean. All of them must be true.
+    /// CEL expressions with the variable managedCluster and a boolean result. All must be true.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cel_expressions: Vec<String>,
     /// Fields this version does not know.
@@ -135,7 +135,7 @@ pub struct PrioritizerPolicy {
     /// configurations alone.
     #[serde(default)]
     pub mode: PrioritizerMode,
-    /// Each configuration gives a weight to a prioritizer.
+    /// Prioritizers with their weights.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub configurations: Vec<PrioritizerConfig>,
     /// Fields this version does not know.
@@ -159,11 +159,11 @@ open_enum! {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = ["scoreCoordinate"]))]
 pub struct PrioritizerConfig {
-    /// The coordinate says where the score comes from.
+    /// Source of the score.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score_coordinate: Option<ScoreCoordinate>,
-    /// The score is multiplied by the weight, from -10 to 10. A negative weight prefers low scores, and 0
-    /// turns the prioritizer off. The default is 1.
+    /// Weight from -10 to 10, by which the score is multiplied. A negative weight prefers low scores, and 0 turns
+    /// the prioritizer off. The default is 1.
     #[serde(default = "one")]
     #[schemars(range(min = -10, max = 10))]
     pub weight: i32,
@@ -182,14 +182,14 @@ fn one() -> i32 {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = ["type"]))]
 pub struct ScoreCoordinate {
-    /// The type says which of the other fields is used. The default is BuiltIn.
+    /// Type of the coordinate, which selects the field to use. Default: BuiltIn.
     #[serde(default)]
     pub r#type: ScoreType,
-    /// This names a built-in prioritizer: Balance, Steady, ResourceAllocatableCPU or
-    /// ResourceAllocatableMemory. It is required when the type is BuiltIn.
+    /// Built-in prioritizer: Balance, Steady, ResourceAllocatableCPU or ResourceAllocatableMemory. Required for
+    /// the type BuiltIn.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub built_in: String,
-    /// This names a score of an add-on. It is required when the type is AddOn.
+    /// Score of an add-on. Required for the type AddOn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add_on: Option<AddOnScore>,
     /// Fields this version does not know.
@@ -212,9 +212,9 @@ open_enum! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AddOnScore {
-    /// This is the name of the AddOnPlacementScore in the namespace of every cluster.
+    /// Name of the AddOnPlacementScore in the namespace of every cluster.
     pub resource_name: String,
-    /// This is the name of the score in that object.
+    /// Name of the score in that object.
     pub score_name: String,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -226,7 +226,7 @@ pub struct AddOnScore {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SpreadPolicy {
-    /// Every constraint divides the clusters over the values of one label or claim.
+    /// Constraints, each of which divides the clusters over the values of one label or claim.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub spread_constraints: Vec<SpreadConstraint>,
@@ -236,20 +236,20 @@ pub struct SpreadPolicy {
     pub unknown: Unknown,
 }
 
-/// SpreadConstraint says over which values clusters are divided, and how evenly.
+/// SpreadConstraint divides clusters evenly over the values of a label or claim.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SpreadConstraint {
-    /// Clusters with the same value of this label or claim are in the same domain.
+    /// Name of the label or claim. Clusters with the same value are in the same domain.
     #[schemars(length(max = 316), extend("pattern" = names::QUALIFIED_NAME_PATTERN))]
     pub topology_key: String,
-    /// The type says whether the key is a label or a claim.
+    /// Type of the key: a label or a claim.
     pub topology_key_type: TopologyKeyType,
-    /// Two domains may differ by at most so many selected clusters. The default is 1.
+    /// Maximum difference of selected clusters between two domains. Default: 1.
     #[serde(default = "one")]
     #[schemars(range(min = 1))]
     pub max_skew: i32,
-    /// This says what happens when the constraint cannot be kept. The default is ScheduleAnyway.
+    /// Effect if the constraint cannot be met. Default: ScheduleAnyway.
     #[serde(default)]
     pub when_unsatisfiable: UnsatisfiableAction,
     /// Fields this version does not know.
@@ -282,22 +282,21 @@ open_enum! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Toleration {
-    /// The key must equal the key of the taint. An empty key with the operator Exists matches every taint.
+    /// Key of the taint. An empty key with the operator Exists matches every taint.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 316), extend("pattern" = names::QUALIFIED_NAME_PATTERN))]
     pub key: String,
-    /// The operator says how the value is compared. The default is Equal.
+    /// Comparison of the value. Default: Equal.
     #[serde(default)]
     pub operator: TolerationOperator,
-    /// With the operator Equal, the value must equal the value of the taint.
+    /// Value of the taint, for the operator Equal.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub value: String,
-    /// The effect must equal the effect of the taint. Without it, every effect matches.
+    /// Effect of the taint. If empty, every effect matches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<TaintEffect>,
-    /// The taint is tolerated for so many seconds after it was added. Without a number it is always
-    /// tolerated.
+    /// Seconds after the addition of the taint during which it is tolerated. If absent, it is always tolerated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toleration_seconds: Option<i64>,
     /// Fields this version does not know.
@@ -320,7 +319,7 @@ open_enum! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionStrategy {
-    /// The group strategy defines the groups.
+    /// Definition of the groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_strategy: Option<GroupStrategy>,
     /// Fields this version does not know.
@@ -333,11 +332,10 @@ pub struct DecisionStrategy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupStrategy {
-    /// Named groups come first, in this order. Clusters that are in none of them form groups at the end.
+    /// Named groups, which come first, in this order. Clusters that are in none of them form groups at the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decision_groups: Vec<DecisionGroup>,
-    /// A group holds at most so many clusters: a number, or a percentage of the selected clusters. The
-    /// default is 100%.
+    /// Maximum size of a group: a number, or a percentage of the selected clusters. The default is 100%.
     #[serde(deserialize_with = "crate::lenient::int_or_string", default = "everything")]
     #[schemars(extend("pattern" = "^((100|[1-9][0-9]{0,1})%|[1-9][0-9]*)$"))]
     pub clusters_per_decision_group: IntOrString,
@@ -355,11 +353,10 @@ fn everything() -> IntOrString {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionGroup {
-    /// This is the name of the group. The label `cluster.open-cluster-management.io/decision-group-name`
-    /// carries it.
+    /// Name of the group, as in the label `cluster.open-cluster-management.io/decision-group-name`.
     #[schemars(extend("pattern" = "^[a-zA-Z0-9][-A-Za-z0-9_.]{0,61}[a-zA-Z0-9]$"))]
     pub group_name: String,
-    /// The selector chooses the clusters of the group among those that the placement selected.
+    /// Selector of the clusters of the group among the selected clusters of the placement.
     pub group_cluster_selector: GroupClusterSelector,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -371,11 +368,11 @@ pub struct DecisionGroup {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupClusterSelector {
-    /// The selector matches labels of the ManagedCluster.
+    /// Selector of labels of the ManagedCluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub label_selector: Option<LabelSelector>,
-    /// The selector matches claims in the status of the ManagedCluster.
+    /// Selector of claims in the status of the ManagedCluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_selector: Option<ClusterClaimSelector>,
     /// Fields this version does not know.
@@ -394,23 +391,23 @@ open_enum! {
     }
 }
 
-/// The status says what was decided.
+/// Result of the selection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementStatus {
-    /// So many clusters are selected.
+    /// Number of selected clusters.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub number_of_selected_clusters: i32,
-    /// The decisions are split into these groups.
+    /// Groups of the decisions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decision_groups: Vec<DecisionGroupStatus>,
-    /// PlacementSatisfied says whether enough clusters were found, PlacementMisconfigured whether the spec
-    /// has a mistake.
+    /// `PlacementSatisfied` is true if enough clusters were found, and `PlacementMisconfigured` if the spec has a
+    /// mistake.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// Scores last changed the decisions at this time. Stock OCM has no such field.
+    /// Time at which scores last changed the decisions. Upstream OCM has no such field.
     #[serde(
         deserialize_with = "crate::lenient::optional_time",
         default,
@@ -427,19 +424,19 @@ pub struct PlacementStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionGroupStatus {
-    /// The index is the position of the group, from 0.
+    /// Position of the group, from 0.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub decision_group_index: i32,
-    /// This is the name of the group. It is empty for clusters that are in no named group.
+    /// Name of the group. Empty for clusters that are in no named group.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub decision_group_name: String,
-    /// These PlacementDecisions hold the clusters of the group.
+    /// PlacementDecisions with the clusters of the group.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub decisions: Vec<String>,
-    /// The group has so many clusters.
+    /// Number of clusters in the group.
     #[serde(default, rename = "clusterCount")]
     pub cluster_count: i32,
     /// Fields this version does not know.

@@ -18,10 +18,10 @@ kind! {
     }
 }
 
-/// The status lists the selected clusters.
+/// Selected clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlacementDecisionStatus {
-    /// Each entry is a selected cluster. One object holds at most 100 of them.
+    /// Selected clusters, at most 100 in one object.
     pub decisions: Vec<ClusterDecision>,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -33,11 +33,11 @@ pub struct PlacementDecisionStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterDecision {
-    /// This is the name of the ManagedCluster.
+    /// Name of the ManagedCluster.
     pub cluster_name: String,
     /// OCM leaves the reason empty, and so does Wheelwright.
     pub reason: String,
-    /// The score is written when the placement sorts its decisions by score.
+    /// Score of the cluster, if the placement sorts its decisions by score.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<i64>,
     /// Fields this version does not know.

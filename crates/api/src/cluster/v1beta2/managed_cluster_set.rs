@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Condition, Unknown, names};
 
 kind! {
-    /// ManagedClusterSet is a set of clusters that belong together, such as those of one team or one cloud.
+    /// ManagedClusterSet is a set of clusters that belong together, such as the clusters of one team or one cloud.
     ManagedClusterSet {
         group: names::CLUSTER_GROUP,
         version: "v1beta2",
@@ -23,16 +23,16 @@ kind! {
     }
 }
 
-/// The spec says which clusters are in the set.
+/// Members of the set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("default" = {"clusterSelector": {"selectorType": "ExclusiveClusterSetLabel"}}))]
 pub struct ManagedClusterSetSpec {
-    /// The selector says which clusters are members.
+    /// Selector of the members.
     #[serde(default)]
     #[schemars(extend("default" = {"selectorType": "ExclusiveClusterSetLabel"}))]
     pub cluster_selector: ClusterSelector,
-    /// These namespaces are wanted on every member.
+    /// Namespaces to create on every member.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub managed_namespaces: Vec<ManagedNamespace>,
@@ -47,11 +47,11 @@ pub struct ManagedClusterSetSpec {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = ["selectorType"]))]
 pub struct ClusterSelector {
-    /// The type says how members are found. The default is ExclusiveClusterSetLabel.
+    /// Way in which members are selected. Default: ExclusiveClusterSetLabel.
     #[serde(default)]
     pub selector_type: SelectorType,
-    /// Members match this selector when the type is LabelSelector. Without a selector nothing matches, and an
-    /// empty one matches every cluster.
+    /// Selector of the members, for the type LabelSelector. If absent, no cluster matches. If empty, every cluster
+    /// matches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub label_selector: Option<LabelSelector>,
@@ -75,7 +75,7 @@ open_enum! {
 /// ManagedNamespace is a namespace that is wanted on every member.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManagedNamespace {
-    /// This is the name of the namespace.
+    /// Name of the namespace.
     #[schemars(length(min = 1, max = 63), extend("pattern" = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
     /// Fields this version does not know.
@@ -84,10 +84,10 @@ pub struct ManagedNamespace {
     pub unknown: Unknown,
 }
 
-/// The status says what was observed of the set.
+/// State of the set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManagedClusterSetStatus {
-    /// ClusterSetEmpty says whether the set has no member.
+    /// The condition `ClusterSetEmpty` is true if the set has no members.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -32,12 +32,12 @@ impl ManagedClusterSetBinding {
     }
 }
 
-/// The spec says which set is bound.
+/// Bound set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClusterSetBindingSpec {
-    /// This is the name of the ManagedClusterSet. It must be the name of the binding. Creating the binding
-    /// needs the permission `managedclustersets/bind`.
+    /// Name of the ManagedClusterSet. It must be the name of the binding. Creating the binding needs the
+    /// permission `managedclustersets/bind`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1))]
     pub cluster_set: String,
@@ -47,10 +47,10 @@ pub struct ManagedClusterSetBindingSpec {
     pub unknown: Unknown,
 }
 
-/// The status says what was observed of the binding.
+/// State of the binding.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManagedClusterSetBindingStatus {
-    /// Bound says whether the set exists.
+    /// The condition `Bound` is true if the set exists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

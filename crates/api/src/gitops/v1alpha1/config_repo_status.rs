@@ -251,7 +251,7 @@ pub struct RecentDeletion {
 pub struct RandomValues {
     /// The release, as `namespace/name`.
     pub release: String,
-    /// When it drew first. Its certificates are valid from then on.
+    /// Time at which it first drew values. Its certificates are valid from then on.
     #[serde(deserialize_with = "crate::lenient::time")]
     pub time: Time,
     /// Fields this version does not know.

@@ -41,10 +41,10 @@ open_enum! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceRequirement {
-    /// This is the class.
+    /// Class.
     #[serde(default, rename = "type")]
     pub type_: ResourceQosClass,
-    /// These are the requests and limits of the class ResourceRequirement.
+    /// Requests and limits of the class ResourceRequirement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_requirements: Option<ResourceRequirements>,
     /// Fields this version does not know.
@@ -66,9 +66,9 @@ open_enum! {
 /// FeatureGate turns a feature on or off.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FeatureGate {
-    /// This is the name of the feature.
+    /// Name of the feature.
     pub feature: String,
-    /// This is the mode.
+    /// Mode.
     #[serde(default)]
     pub mode: FeatureGateMode,
     /// Fields this version does not know.
@@ -77,23 +77,23 @@ pub struct FeatureGate {
     pub unknown: Unknown,
 }
 
-/// The status says what is installed, and whether it works.
+/// State of the installation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperatorStatus {
-    /// The status is about this generation of the spec.
+    /// Generation of the spec that the status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The conditions say what is applied, what runs, and what keeps it from working.
+    /// Conditions of the installation: what is applied, what runs, and what prevents it from working.
     #[serde(default)]
     #[schemars(extend(
         "default" = null, "x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]
     ))]
     pub conditions: Vec<Condition>,
-    /// These are the Deployments, with the generations that the operator has applied.
+    /// Deployments, with the generations that the operator has applied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub generations: Vec<GenerationStatus>,
-    /// These objects belong to the installation.
+    /// Objects of the installation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub related_resources: Vec<RelatedResource>,
     /// Fields this version does not know.
@@ -106,18 +106,18 @@ pub struct OperatorStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GenerationStatus {
-    /// This is the API group.
+    /// API group.
     pub group: String,
-    /// This is the API version.
+    /// API version.
     pub version: String,
-    /// This is the plural resource name.
+    /// Plural resource name.
     pub resource: String,
-    /// This is the namespace.
+    /// Namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// This is the name.
+    /// Name.
     pub name: String,
-    /// This is the generation.
+    /// Generation.
     pub last_generation: i64,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -128,16 +128,16 @@ pub struct GenerationStatus {
 /// RelatedResource is an object of the installation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RelatedResource {
-    /// This is the API group.
+    /// API group.
     pub group: String,
-    /// This is the API version.
+    /// API version.
     pub version: String,
-    /// This is the plural resource name.
+    /// Plural resource name.
     pub resource: String,
-    /// This is the namespace.
+    /// Namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// This is the name.
+    /// Name.
     pub name: String,
     /// Fields this version does not know.
     #[serde(flatten)]

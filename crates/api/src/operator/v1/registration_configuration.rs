@@ -13,35 +13,35 @@ use crate::{Manifest, Unknown};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RegistrationConfiguration {
-    /// The agent asks for certificates with this lifetime in seconds. 0 means that of the signer.
+    /// Lifetime of requested certificates in seconds. 0 means the default of the signer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_cert_expiration_seconds: Option<i32>,
-    /// These feature gates are set.
+    /// Feature gates to set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub feature_gates: Vec<FeatureGate>,
-    /// A ManagedCluster that the agent creates has these annotations. Their keys begin with
+    /// Annotations of the ManagedCluster that the agent creates. Their keys begin with
     /// agent.open-cluster-management.io.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cluster_annotations: BTreeMap<String, String>,
-    /// A ManagedCluster that the agent creates has these labels.
+    /// Labels of the ManagedCluster that the agent creates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cluster_labels: BTreeMap<String, String>,
-    /// This is the rate of requests to the API server of the cluster, per second.
+    /// Rate of requests to the API server of the cluster, per second.
     #[serde(default, rename = "kubeAPIQPS", skip_serializing_if = "Option::is_none")]
     pub kube_api_qps: Option<i32>,
-    /// This is the number of requests to the API server of the cluster that may exceed the rate.
+    /// Number of requests to the API server of the cluster that may exceed the rate.
     #[serde(default, rename = "kubeAPIBurst", skip_serializing_if = "Option::is_none")]
     pub kube_api_burst: Option<i32>,
-    /// With several bootstrap kubeconfigs the agent goes to the next hub when it loses one.
+    /// Bootstrap kubeconfigs of several hubs. The agent goes to the next hub if it loses one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bootstrap_kube_configs: Option<BootstrapKubeConfigs>,
-    /// This is how the agent proves its identity to the hub.
+    /// Method by which the agent proves its identity to the hub.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registration_driver: Option<RegistrationDriver>,
-    /// This is how add-ons prove their identity to the hub.
+    /// Method by which add-ons prove their identity to the hub.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add_on_kube_client_registration_driver: Option<AddOnRegistrationDriver>,
-    /// This says which ClusterClaims the hub sees.
+    /// ClusterClaims that the hub sees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_claim_configuration: Option<ClusterClaimConfiguration>,
     /// Fields this version does not know.
@@ -64,10 +64,10 @@ open_enum! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BootstrapKubeConfigs {
-    /// This is the type.
+    /// Type.
     #[serde(default, rename = "type")]
     pub type_: BootstrapKubeConfigsType,
-    /// These are the secrets of the type LocalSecrets.
+    /// Secrets of the type LocalSecrets.
     #[serde(default, rename = "localSecretsConfig", skip_serializing_if = "Option::is_none")]
     pub local_secrets: Option<LocalSecretsConfig>,
     /// Fields this version does not know.
@@ -80,9 +80,9 @@ pub struct BootstrapKubeConfigs {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalSecretsConfig {
-    /// These secrets are in the namespace of the agent, two at least.
+    /// Secrets in the namespace of the agent, at least two.
     pub kube_config_secrets: Vec<KubeConfigSecret>,
-    /// The agent goes to another hub when it has not reached its own for so many seconds.
+    /// Seconds after which the agent goes to another hub if it cannot reach its own.
     #[serde(default = "hub_timeout")]
     #[schemars(range(min = 180))]
     pub hub_connection_timeout_seconds: i32,
@@ -99,7 +99,7 @@ fn hub_timeout() -> i32 {
 /// KubeConfigSecret names a secret with a kubeconfig.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KubeConfigSecret {
-    /// This is the name of the secret.
+    /// Name of the secret.
     pub name: String,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -111,11 +111,11 @@ pub struct KubeConfigSecret {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RegistrationDriver {
-    /// This is csr, awsirsa or grpc.
+    /// `csr`, `awsirsa` or `grpc`.
     #[serde(default = "csr")]
     #[schemars(extend("enum" = ["csr", "awsirsa", "grpc"]))]
     pub auth_type: String,
-    /// These are the values of the type awsirsa.
+    /// Values of the type awsirsa.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
     pub aws_irsa: Option<Manifest>,
@@ -133,11 +133,11 @@ fn csr() -> String {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AddOnRegistrationDriver {
-    /// This is csr or token.
+    /// `csr` or `token`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(extend("enum" = ["csr", "token"]))]
     pub auth_type: String,
-    /// These are the values of the type token.
+    /// Values of the type token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<TokenConfig>,
     /// Fields this version does not know.
@@ -150,7 +150,7 @@ pub struct AddOnRegistrationDriver {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenConfig {
-    /// This is the lifetime of tokens in seconds.
+    /// Lifetime of tokens in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expiration_seconds: Option<i64>,
     /// Fields this version does not know.
@@ -163,10 +163,10 @@ pub struct TokenConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterClaimConfiguration {
-    /// This is the limit of the ClusterClaims beside the reserved ones.
+    /// Maximum number of ClusterClaims in addition to the reserved ones.
     #[serde(default = "claims")]
     pub max_custom_cluster_claims: i32,
-    /// Claims whose names end so are reserved, too.
+    /// Suffixes of claim names that are also reserved.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
     pub reserved_cluster_claim_suffixes: Vec<String>,

@@ -24,15 +24,15 @@ kind! {
     }
 }
 
-/// The spec says which work of which hub was applied.
+/// Applied work and its hub.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AppliedManifestWorkSpec {
-    /// This is the SHA-256 of the URL of the hub, in hexadecimal digits.
+    /// SHA-256 of the URL of the hub, in hexadecimal digits.
     pub hub_hash: String,
-    /// This is the name of the ManifestWork.
+    /// Name of the ManifestWork.
     pub manifest_work_name: String,
-    /// This is the identity of the agent that applied the work.
+    /// Identity of the agent that applied the work.
     #[serde(default, rename = "agentID", skip_serializing_if = "String::is_empty")]
     pub agent_id: String,
     /// Fields this version does not know.
@@ -41,14 +41,14 @@ pub struct AppliedManifestWorkSpec {
     pub unknown: Unknown,
 }
 
-/// The status says what was applied.
+/// Applied objects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AppliedManifestWorkStatus {
-    /// These objects were applied. An object that the work no longer has is deleted.
+    /// Applied objects. An object that the work no longer has is deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub applied_resources: Vec<AppliedResource>,
-    /// The hub has not had the work since this time. The agent deletes the objects after the eviction grace
+    /// Time since which the hub no longer has the work. The agent deletes the objects after the eviction grace
     /// period.
     #[serde(
         deserialize_with = "crate::lenient::optional_time",
@@ -66,21 +66,21 @@ pub struct AppliedManifestWorkStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["version", "resource", "name"]))]
 pub struct AppliedResource {
-    /// This is the API group. It is empty for the core group.
+    /// API group. Empty for the core group.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// This is the plural resource name, such as deployments.
+    /// Plural resource name, such as deployments.
     pub resource: String,
-    /// This is the name of the object.
+    /// Name of the object.
     pub name: String,
-    /// This is the namespace of the object. It is empty for cluster-scoped objects.
+    /// Namespace of the object. Empty for cluster-scoped objects.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// This is the API version, such as v1.
+    /// API version, such as v1.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub version: String,
-    /// An object with another UID was not applied by this work and is left alone.
+    /// UID of the object. An object with another UID was not applied by this work and is left alone.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// Fields this version does not know.

@@ -5,23 +5,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Unknown, names};
 
-/// ManifestConfigOption says how some objects of a work are updated, watched and judged.
+/// ManifestConfigOption sets how some objects of a work are updated, watched and judged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManifestConfigOption {
-    /// The identifier says which objects are meant. Name and namespace may hold the wildcard *.
+    /// Identifier of the objects. Name and namespace can contain the wildcard *.
     pub resource_identifier: ResourceIdentifier,
-    /// The agent reads these values from the status of the objects.
+    /// Values that the agent reads from the status of the objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub feedback_rules: Vec<FeedbackRule>,
-    /// The strategy says how the objects are updated. The default is Update.
+    /// Update strategy of the objects. Default: Update.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_strategy: Option<UpdateStrategy>,
-    /// The agent sets these conditions from the state of the objects.
+    /// Conditions that the agent sets from the state of the objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["condition"]))]
     pub condition_rules: Vec<ConditionRule>,
-    /// The type says when the agent reads values and conditions. The default is Poll.
+    /// Trigger for reading values and conditions. Default: Poll.
     #[serde(default)]
     pub feedback_scrape_type: FeedbackScrapeType,
     /// Fields this version does not know.
@@ -33,14 +33,14 @@ pub struct ManifestConfigOption {
 /// ResourceIdentifier names objects of a work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceIdentifier {
-    /// This is the API group. It is empty for the core group.
+    /// API group. Empty for the core group.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// This is the plural resource name, such as deployments.
+    /// Plural resource name, such as deployments.
     pub resource: String,
-    /// This is the name of the object.
+    /// Name of the object.
     pub name: String,
-    /// This is the namespace of the object. It is empty for cluster-scoped objects.
+    /// Namespace of the object. Empty for cluster-scoped objects.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// Fields this version does not know.
@@ -49,13 +49,13 @@ pub struct ResourceIdentifier {
     pub unknown: Unknown,
 }
 
-/// FeedbackRule says which values are read from objects.
+/// FeedbackRule selects values to read from objects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FeedbackRule {
-    /// The type says how values are found.
+    /// Source of the values.
     pub r#type: FeedbackType,
-    /// These paths lead to the values when the type is JSONPaths.
+    /// Paths of the values, for the type JSONPaths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub json_paths: Vec<JsonPath>,
@@ -66,7 +66,7 @@ pub struct FeedbackRule {
 }
 
 open_enum! {
-    /// The type says how values are found.
+    /// Source of the values.
     pub enum FeedbackType {
         /// The agent reads the values that are usual for the kind, such as the replicas of a Deployment.
         WellKnownStatus = "WellKnownStatus",
@@ -78,12 +78,12 @@ open_enum! {
 /// JsonPath leads to a value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JsonPath {
-    /// The value is reported under this name.
+    /// Name under which the value is reported.
     pub name: String,
-    /// The path is for objects of this API version. An empty version means every version.
+    /// API version of the objects to which the path applies. If empty, all versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// This JSON path leads to the value below the status, such as .replicas.
+    /// JSON path of the value below the status, such as .replicas.
     pub path: String,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -96,10 +96,10 @@ pub struct JsonPath {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = ["type"]))]
 pub struct UpdateStrategy {
-    /// The type says how objects are updated. The default is Update.
+    /// Type of the update. Default: Update.
     #[serde(default)]
     pub r#type: UpdateStrategyType,
-    /// These options count when the type is ServerSideApply.
+    /// Options for the type ServerSideApply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_side_apply: Option<ServerSideApplyConfig>,
     /// Fields this version does not know.
@@ -126,14 +126,14 @@ open_enum! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerSideApplyConfig {
-    /// True takes fields that another manager owns. While it is false, such a field is a conflict.
+    /// If true, fields that another manager owns are taken over. If false, such a field is a conflict.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
-    /// This is the field manager. It starts with work-agent, which is the default.
+    /// Field manager. It starts with work-agent, which is the default.
     #[serde(default = "work_agent")]
     #[schemars(extend("pattern" = "^work-agent"))]
     pub field_manager: String,
-    /// The agent leaves these fields to others.
+    /// Fields that other clients manage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["condition"]))]
     pub ignore_fields: Vec<IgnoreField>,
@@ -147,21 +147,21 @@ fn work_agent() -> String {
     names::WORK_AGENT_MANAGER.into()
 }
 
-/// IgnoreField names fields that the agent leaves to others.
+/// IgnoreField selects fields that other clients manage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = ["condition"]))]
 pub struct IgnoreField {
-    /// The condition says when the agent leaves the fields.
+    /// Condition under which the agent ignores the fields.
     #[serde(default)]
     pub condition: IgnoreFieldsCondition,
-    /// These JSON paths name the fields.
+    /// JSON paths of the fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub json_paths: Vec<String>,
-    /// These JSON pointers name the fields.
+    /// JSON pointers of the fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub json_pointers: Vec<String>,
-    /// These jq paths name the fields. The agent of Wheelwright takes the part of jq that names fields.
+    /// jq paths of the fields. The agent of Wheelwright supports the part of jq that selects fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jq_path_expressions: Vec<String>,
     /// Fields this version does not know.
@@ -180,24 +180,23 @@ open_enum! {
     }
 }
 
-/// ConditionRule says how a condition is set from the state of objects.
+/// ConditionRule sets a condition from the state of objects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{"rule": "self.type != 'CEL' || self.condition != \"\"", "message": "Condition is required for CEL rules"}]))]
 pub struct ConditionRule {
-    /// This is the type of the condition. It is required when the type of the rule is CEL.
+    /// Type of the condition. Required if the type of the rule is CEL.
     pub condition: String,
-    /// The type says how the condition is found.
+    /// Source of the condition.
     pub r#type: ConditionRuleType,
-    /// Each CEL expression reads the variable object and gives a boolean. The condition is true when all of
-    /// them are. They count when the type is CEL.
+    /// CEL expressions with the variable object and a boolean result, for the type CEL. The condition is true if
+    /// all are true.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cel_expressions: Vec<String>,
-    /// This is the message of the condition.
+    /// Message of the condition.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// This CEL expression reads the variables object and result and gives the message. It counts before
-    /// message.
+    /// CEL expression with the variables object and result, which returns the message. It precedes `message`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message_expression: String,
     /// Fields this version does not know.

@@ -7,7 +7,7 @@ use super::{ManifestConfigOption, ResourceIdentifier};
 use crate::{Condition, Manifest, Unknown, names, schema};
 
 kind! {
-    /// ManifestWork holds objects that are wanted on a cluster. It stands in the namespace of the cluster.
+    /// ManifestWork contains objects to apply on a cluster. It is in the namespace of the cluster.
     ManifestWork {
         group: names::WORK_GROUP,
         version: "v1",
@@ -23,22 +23,21 @@ kind! {
     }
 }
 
-/// The spec says which objects are wanted on the cluster, and how they are applied.
+/// Objects to apply on the cluster, and rules for applying them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManifestWorkSpec {
-    /// The workload holds the objects.
+    /// Objects to apply.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub workload: ManifestsTemplate,
-    /// The option says what happens to the objects when the work is deleted. The default is Foreground.
+    /// Effect on the objects when the work is deleted. Default: Foreground.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_option: Option<DeleteOption>,
-    /// Each entry says how some of the objects are updated, watched and judged.
+    /// Rules to update, watch and judge some of the objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub manifest_configs: Vec<ManifestConfigOption>,
-    /// The agent applies an object only when the executor may do so. Without an executor, the permissions of
-    /// the agent count.
+    /// Identity that must be allowed to apply the objects. If absent, the permissions of the agent count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executor: Option<ManifestWorkExecutor>,
     /// Fields this version does not know.
@@ -50,7 +49,7 @@ pub struct ManifestWorkSpec {
 /// ManifestsTemplate holds the objects to apply.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManifestsTemplate {
-    /// Each manifest is an object with apiVersion, kind and metadata.
+    /// Objects with apiVersion, kind and metadata.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::manifests")]
     pub manifests: Vec<Manifest>,
@@ -64,13 +63,13 @@ pub struct ManifestsTemplate {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteOption {
-    /// The policy says how the objects are deleted. The default is Foreground.
+    /// Deletion policy of the objects. Default: Foreground.
     #[serde(default)]
     pub propagation_policy: DeletePropagationPolicy,
-    /// These objects stay when the policy is SelectivelyOrphan.
+    /// Objects that stay if the policy is SelectivelyOrphan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selectively_orphans: Option<SelectivelyOrphan>,
-    /// A completed work is deleted after so many seconds. Without a number it stays.
+    /// Seconds after which a completed work is deleted. If absent, it stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds_after_finished: Option<i64>,
     /// Fields this version does not know.
@@ -95,7 +94,7 @@ open_enum! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SelectivelyOrphan {
-    /// Each rule names one object, without wildcards.
+    /// Rules, each for one object, without wildcards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphaning_rules: Vec<OrphaningRule>,
     /// Fields this version does not know.
@@ -110,7 +109,7 @@ pub type OrphaningRule = ResourceIdentifier;
 /// ManifestWorkExecutor says whose permissions count.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManifestWorkExecutor {
-    /// The subject is the account whose permissions count.
+    /// Account whose permissions count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<ExecutorSubject>,
     /// Fields this version does not know.
@@ -123,9 +122,9 @@ pub struct ManifestWorkExecutor {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecutorSubject {
-    /// The type of the subject is ServiceAccount.
+    /// Type of the subject: ServiceAccount.
     pub r#type: ExecutorSubjectType,
-    /// The subject is a service account of the cluster.
+    /// Service account of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_account: Option<ExecutorServiceAccount>,
     /// Fields this version does not know.
@@ -137,7 +136,7 @@ pub struct ExecutorSubject {
 open_enum! {
     /// The type says what the subject is.
     pub enum ExecutorSubjectType {
-        /// The subject is a service account of the cluster.
+        /// Service account of the cluster.
         ServiceAccount = "ServiceAccount",
     }
 }
@@ -145,10 +144,10 @@ open_enum! {
 /// ExecutorServiceAccount names a service account of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExecutorServiceAccount {
-    /// This is the namespace of the service account.
+    /// Namespace of the service account.
     #[schemars(length(min = 1, max = 253), extend("pattern" = DNS_SUBDOMAIN_PATTERN))]
     pub namespace: String,
-    /// This is the name of the service account.
+    /// Name of the service account.
     #[schemars(length(min = 1, max = 253), extend("pattern" = DNS_SUBDOMAIN_PATTERN))]
     pub name: String,
     /// Fields this version does not know.
@@ -159,15 +158,15 @@ pub struct ExecutorServiceAccount {
 
 const DNS_SUBDOMAIN_PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
-/// The status holds what the agent reports.
+/// State of the objects, as the agent reports it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManifestWorkStatus {
-    /// The conditions say whether all objects are applied and available.
+    /// Conditions of the work: whether all objects are applied and available.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// The status of the resources says the same of every object.
+    /// State of each object.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub resource_status: ManifestResourceStatus,
@@ -180,7 +179,7 @@ pub struct ManifestWorkStatus {
 /// ManifestResourceStatus says what the agent reports of every object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManifestResourceStatus {
-    /// Each object has an entry, in the order of the workload.
+    /// State of each object, in the order of the workload.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub manifests: Vec<ManifestCondition>,
     /// Fields this version does not know.
@@ -189,18 +188,18 @@ pub struct ManifestResourceStatus {
     pub unknown: Unknown,
 }
 
-/// ManifestCondition says what the agent reports of one object.
+/// ManifestCondition is the state of one object, as the agent reports it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = ["resourceMeta", "conditions"]))]
 pub struct ManifestCondition {
-    /// The meta names the object.
+    /// Identifier of the object.
     pub resource_meta: ManifestResourceMeta,
-    /// These values were read from the status of the object.
+    /// Values that were read from the status of the object.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub status_feedback: StatusFeedback,
-    /// The conditions say whether the object is applied and available.
+    /// Conditions of the object: whether it is applied and available.
     #[serde(default)]
     #[schemars(extend("default" = null, "x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -213,30 +212,29 @@ pub struct ManifestCondition {
 /// ManifestResourceMeta names an object of a work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManifestResourceMeta {
-    /// The ordinal is the position of the object in the workload, from 0.
+    /// Position of the object in the workload, from 0.
     pub ordinal: i32,
-    /// This is the API group. It is empty for the core group.
+    /// API group. Empty for the core group.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub group: String,
-    /// This is the API version, such as v1.
+    /// API version, such as v1.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub version: String,
-    /// This is the kind, such as Deployment.
+    /// Kind, such as Deployment.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub kind: String,
-    /// This is the plural resource name, such as deployments. It is empty when the cluster does not serve the
-    /// kind.
+    /// Plural resource name, such as deployments. Empty if the cluster does not serve the kind.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub resource: String,
-    /// This is the name of the object.
+    /// Name of the object.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub name: String,
-    /// This is the namespace of the object. It is empty for cluster-scoped objects.
+    /// Namespace of the object. Empty for cluster-scoped objects.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub namespace: String,
@@ -249,7 +247,7 @@ pub struct ManifestResourceMeta {
 /// StatusFeedback holds values that were read from the status of an object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusFeedback {
-    /// Each value has the name that its rule gives.
+    /// Values by the names in their rules.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub values: Vec<FeedbackValue>,
@@ -263,9 +261,9 @@ pub struct StatusFeedback {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FeedbackValue {
-    /// This is the name that the rule gives the value.
+    /// Name of the value in its rule.
     pub name: String,
-    /// This is the value.
+    /// Value.
     pub field_value: FieldValue,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -277,18 +275,18 @@ pub struct FeedbackValue {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FieldValue {
-    /// The type says which of the other fields holds the value.
+    /// Type of the value, which is the name of the field with it.
     pub r#type: FieldValueType,
-    /// The value is an integer.
+    /// Integer value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub integer: Option<i64>,
-    /// The value is a string.
+    /// String value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub string: Option<String>,
-    /// The value is a boolean.
+    /// Boolean value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boolean: Option<bool>,
-    /// The value is JSON text.
+    /// Value as JSON text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub json_raw: Option<String>,
@@ -301,13 +299,13 @@ pub struct FieldValue {
 open_enum! {
     /// The type says what a feedback value is.
     pub enum FieldValueType {
-        /// The value is an integer.
+        /// Integer value.
         Integer = "Integer",
-        /// The value is a string.
+        /// String value.
         String = "String",
-        /// The value is a boolean.
+        /// Boolean value.
         Boolean = "Boolean",
-        /// The value is JSON text.
+        /// Value as JSON text.
         JsonRaw = "JsonRaw",
     }
 }

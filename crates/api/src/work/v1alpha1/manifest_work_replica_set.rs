@@ -8,7 +8,7 @@ use crate::work::v1::ManifestWorkSpec;
 use crate::{Condition, Unknown, names};
 
 kind! {
-    /// The same work for every cluster of some placements.
+    /// ManifestWorkReplicaSet creates the same work for every cluster of its placements.
     ManifestWorkReplicaSet {
         group: names::WORK_GROUP,
         version: "v1alpha1",
@@ -26,7 +26,7 @@ kind! {
     }
 }
 
-/// The work, and the placements that choose its clusters.
+/// Template of the works, and the placements that select the clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManifestWorkReplicaSetSpec {
@@ -53,7 +53,7 @@ pub struct LocalPlacementReference {
     /// Name of the placement.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// In which order and how fast a change reaches its clusters.
+    /// Order and speed at which a change reaches the clusters.
     #[serde(default)]
     #[schemars(extend("default" = {"type": "All", "all": {"progressDeadline": "None"}}))]
     pub rollout_strategy: RolloutStrategy,
@@ -77,7 +77,7 @@ open_enum! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManifestWorkReplicaSetStatus {
-    /// Whether the placements exist, the rollout is over and the works are applied.
+    /// Conditions of the set: whether the placements exist, the rollout is over and the works are applied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -98,30 +98,30 @@ pub struct ManifestWorkReplicaSetStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManifestWorkReplicaSetSummary {
-    /// Works there are.
+    /// Number of existing works.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub total: i64,
-    /// Works that are under way.
+    /// Number of works in progress.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub progressing: i64,
-    /// Works whose objects exist.
+    /// Number of works whose objects exist.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub available: i64,
-    /// Works in trouble.
+    /// Number of degraded works.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub degraded: i64,
-    /// Works that are applied.
+    /// Number of applied works.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub applied: i64,
-    /// Works there should be.
+    /// Number of desired works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired_total: Option<i64>,
-    /// Works that have the newest template.
+    /// Number of works with the newest template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated: Option<i64>,
     /// Fields this version does not know.
@@ -137,7 +137,7 @@ pub struct PlacementSummary {
     /// Name of the placement.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// How many decision groups it has and how many clusters they hold.
+    /// Number of decision groups and clusters.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub available_decision_groups: String,
     /// Counts of the placement.
