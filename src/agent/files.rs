@@ -31,9 +31,8 @@ pub(super) fn store(directory: &Path, credentials: &Credentials, kubeconfig: &st
         ("tls.crt", &credentials.certificate),
         ("kubeconfig", kubeconfig),
     ];
-    let written = std::fs::create_dir_all(directory);
-    let written =
-        written.and_then(|()| files.iter().try_for_each(|(name, text)| replace(directory, name, text)));
+    let written = std::fs::create_dir_all(directory)
+        .and_then(|()| files.iter().try_for_each(|(name, text)| replace(directory, name, text)));
     written.map_err(|source| JoinError::Files { directory: directory.to_owned(), source })
 }
 

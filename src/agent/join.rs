@@ -155,8 +155,9 @@ pub(super) async fn certify(
     let requests: Api<CertificateSigningRequest> = Api::all(hub.clone());
     let of = addon.map_or(format!("!{ADDON_NAME_LABEL}"), |addon| format!("{ADDON_NAME_LABEL}={addon}"));
     let mine = ListParams::default().labels(&format!("{CLUSTER_NAME_LABEL}={cluster},{of}"));
-    let count = undecided(&requests, mine, own_user(hub).await.as_deref()).await;
-    let count = count.map_err(api("list certificate requests"))?;
+    let count = undecided(&requests, mine, own_user(hub).await.as_deref())
+        .await
+        .map_err(api("list certificate requests"))?;
     if count >= MAX_REQUESTS {
         return Err(JoinError::TooManyRequests(count));
     }
@@ -170,8 +171,9 @@ fn signing_request(
     CertificateOwner { cluster, addon, signer, seconds }: CertificateOwner<'_>,
     request: String,
 ) -> CertificateSigningRequest {
-    let labels = [(CLUSTER_NAME_LABEL, Some(cluster)), (ADDON_NAME_LABEL, addon)];
-    let labels = labels.into_iter().filter_map(|(label, value)| Some((label.to_owned(), value?.to_owned())));
+    let labels = [(CLUSTER_NAME_LABEL, Some(cluster)), (ADDON_NAME_LABEL, addon)]
+        .into_iter()
+        .filter_map(|(label, value)| Some((label.to_owned(), value?.to_owned())));
     let prefix = addon.map_or(format!("{cluster}-"), |addon| format!("addon-{cluster}-{addon}-"));
     let metadata =
         ObjectMeta { generate_name: Some(prefix), labels: Some(labels.collect()), ..ObjectMeta::default() };

@@ -122,8 +122,7 @@ impl Leaver<'_> {
         let claims: Api<ClusterClaim> = Api::all(self.spoke.clone());
         let precondition = Preconditions { uid: claim.metadata.uid.clone(), ..Preconditions::default() };
         let params = DeleteParams::default().preconditions(precondition);
-        let deleted = claims.delete(claim.name(), &params).await;
-        let deleted = deleted.map(|_| ()).or_else(gone);
+        let deleted = claims.delete(claim.name(), &params).await.map(|_| ()).or_else(gone);
         deleted.map_err(api("delete the ClusterClaim with the identity of the agent"))
     }
 }

@@ -280,9 +280,11 @@ impl WorkDigest {
         let ManifestWork { metadata, spec, status, root: _ } = work;
         let metadata = ObjectMeta { resource_version: None, managed_fields: None, ..metadata.clone() };
         let conditions: Vec<_> = status.iter().flat_map(|status| states(&status.conditions)).collect();
-        let manifests = status.iter().flat_map(|status| &status.resource_status.manifests);
-        let manifests: Vec<_> =
-            manifests.map(|one| (&one.resource_meta, states(&one.conditions).collect::<Vec<_>>())).collect();
+        let manifests: Vec<_> = status
+            .iter()
+            .flat_map(|status| &status.resource_status.manifests)
+            .map(|one| (&one.resource_meta, states(&one.conditions).collect::<Vec<_>>()))
+            .collect();
         Self { content: hashed(&(metadata, spec)), states: hashed(&(conditions, manifests)) }
     }
 }

@@ -50,8 +50,10 @@ async fn answer(hub: &Arc<Hub>, peer: &Peer, request: http::Request<Body>) -> Ha
         let place = if verb == Verb::Watch { None } else { Some(hub.in_flight.request(&request.user)?) };
         let most = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
         let _memory = hub.in_flight.body(&request.user, most.unwrap_or(BODY_LIMIT).min(BODY_LIMIT))?;
-        let body = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, BODY_LIMIT)).await;
-        let body = body.map_err(|_| ApiError::request_timeout())?.map_err(|_| too_large())?;
+        let body = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, BODY_LIMIT))
+            .await
+            .map_err(|_| ApiError::request_timeout())?
+            .map_err(|_| too_large())?;
         let request = Arc::new(request);
         let response = objects(hub, request.clone(), &target, verb, body).await?;
         let Some(place) = place else { return Ok(response) };

@@ -110,9 +110,11 @@ fn sign(
     if !usages.contains(&"client auth") || usages.iter().any(|usage| !PERMITTED.contains(usage)) {
         return Err("usages did not match the permitted: client auth, and beside it only digital signature and key encipherment".into());
     }
-    let text = request.and_then(Value::as_str).and_then(|encoded| STANDARD.decode(encoded).ok());
-    let text =
-        text.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or("the request is not PEM in base64")?;
+    let text = request
+        .and_then(Value::as_str)
+        .and_then(|encoded| STANDARD.decode(encoded).ok())
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .ok_or("the request is not PEM in base64")?;
     let parsed = CertificateRequest::parse(&text).map_err(|e| e.to_string())?;
     if parsed.subject.organizations.iter().any(|o| o == MASTERS) {
         return Err(format!("the group {MASTERS} is not signed"));

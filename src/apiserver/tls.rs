@@ -77,8 +77,9 @@ pub(super) fn verifier(authority: &Authority) -> Result<Arc<dyn ClientCertVerifi
 /// Returns an acceptor with the server's certificate.
 pub(super) fn acceptor(authority: &Authority, serving: &Identity) -> Result<TlsAcceptor, StartError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let chain = CertificateDer::pem_slice_iter(serving.certificate.as_bytes()).collect::<Result<_, _>>();
-    let chain = chain.map_err(|e| Error::new("read the server's certificate", e))?;
+    let chain = CertificateDer::pem_slice_iter(serving.certificate.as_bytes())
+        .collect::<Result<_, _>>()
+        .map_err(|e| Error::new("read the server's certificate", e))?;
     let key = PrivateKeyDer::from_pem_slice(serving.key.as_bytes())
         .map_err(|e| Error::new("read the server's key", e))?;
     let config = ServerConfig::builder_with_provider(provider)

@@ -265,8 +265,11 @@ fn groups(command: &Command) -> String {
     for (group, names) in GROUPS {
         let _ = writeln!(text, "{group}:");
         for name in *names {
-            let about = command.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string);
-            let about = about.unwrap_or_else(|| "Print this message or the help of a command".to_owned());
+            let about = command
+                .find_subcommand(name)
+                .and_then(Command::get_about)
+                .map(ToString::to_string)
+                .unwrap_or_else(|| "Print this message or the help of a command".to_owned());
             let sentence = about.split(['.', ':']).next().unwrap_or_default().replace('\n', " ");
             let _ = writeln!(text, "  {name:22}{sentence}");
         }

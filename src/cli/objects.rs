@@ -50,8 +50,8 @@ pub(crate) fn of_text(text: &str) -> anyhow::Result<Vec<Object>> {
         let mut object = Object::from_value(document).with_context(|| format!("document {}", i + 1))?;
         let is_list = object.kind().ends_with("List");
         if is_list && let Some(Value::Array(items)) = object.0.get_mut("items") {
-            let items = std::mem::take(items).into_iter().map(Object::from_value);
-            let items = items.collect::<Result<Vec<_>, _>>();
+            let items =
+                std::mem::take(items).into_iter().map(Object::from_value).collect::<Result<Vec<_>, _>>();
             objects.extend(items.with_context(|| format!("items of document {}", i + 1))?);
         } else if object.kind() == FLEET_SNAPSHOT {
             let read = reader.read(&object.into_value().to_string());

@@ -124,8 +124,10 @@ fn typed<K: Kind>(object: &DynamicObject) -> anyhow::Result<K> {
 
 /// Reads an object; returns `None` if it does not exist.
 pub(super) async fn find<K: Kind>(client: &kube::Client, key: &Key) -> Result<Option<K>, CommandError> {
-    let found = api::<K>(client, &key.namespace).get_opt(&key.name).await;
-    let found = found.map_err(failed(format!("read {} {key}", K::kind(&()))))?;
+    let found = api::<K>(client, &key.namespace)
+        .get_opt(&key.name)
+        .await
+        .map_err(failed(format!("read {} {key}", K::kind(&()))))?;
     Ok(found.as_ref().map(typed::<K>).transpose()?)
 }
 
@@ -141,8 +143,9 @@ pub(super) async fn list<K: Kind>(
     namespace: &str,
     selector: &str,
 ) -> Result<Vec<K>, CommandError> {
-    let found = list_all(&api::<K>(client, namespace), ListParams::default().labels(selector)).await;
-    let found = found.map_err(failed(format!("list {}", K::plural(&()))))?;
+    let found = list_all(&api::<K>(client, namespace), ListParams::default().labels(selector))
+        .await
+        .map_err(failed(format!("list {}", K::plural(&()))))?;
     let mut objects = found.iter().map(typed::<K>).collect::<Result<Vec<_>, _>>()?;
     objects.sort_by_key(|object| Key::of(object));
     Ok(objects)
@@ -203,8 +206,10 @@ impl Writer {
     pub(super) async fn apply_object(&mut self, object: &Object) -> Result<(), CommandError> {
         let params = PatchParams { dry_run: self.dry_run, ..PatchParams::apply(CLI).force() };
         let api = api_of(&self.client, &object.gvk(), object.namespace());
-        let applied = api.patch(object.name(), &params, &Patch::Apply(object)).await;
-        let applied = applied.map_err(failed(format!("apply {} {}", object.kind(), object.key())))?;
+        let applied = api
+            .patch(object.name(), &params, &Patch::Apply(object))
+            .await
+            .map_err(failed(format!("apply {} {}", object.kind(), object.key())))?;
         self.show(untyped(&applied)?);
         Ok(())
     }

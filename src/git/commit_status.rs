@@ -134,9 +134,8 @@ impl StatusRequest {
                 (HeaderName::from_static("private-token"), token.to_owned(), "application/json")
             }
         };
-        let login = HeaderValue::from_str(&login);
-        let mut login =
-            login.map_err(|_| Error::Credentials("the token of the Secret is malformed".into()))?;
+        let mut login = HeaderValue::from_str(&login)
+            .map_err(|_| Error::Credentials("the token of the Secret is malformed".into()))?;
         login.set_sensitive(true);
         let json = HeaderValue::from_static("application/json");
         Ok(vec![(name, login), (ACCEPT, HeaderValue::from_static(accept)), (CONTENT_TYPE, json)])

@@ -108,8 +108,8 @@ async fn sign(
     let SigningCa { namespace: named, name, unknown: _ } = &signing.authority;
     let namespace = if named.is_empty() { namespace } else { named };
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
-    let secret = secrets.get(name).await;
-    let secret = secret.map_err(|error| format!("cannot read the authority: {}", message(&error)))?;
+    let secret =
+        secrets.get(name).await.map_err(|error| format!("cannot read the authority: {}", message(&error)))?;
     let text = |key: &str| {
         let bytes = secret.data.as_ref()?.get(key)?;
         String::from_utf8(bytes.0.clone()).ok()

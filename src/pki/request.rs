@@ -57,8 +57,9 @@ impl CertificateRequest {
     /// Fails if the text is not exactly one request in PEM, or its signature is invalid.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let attempt = "read a certificate request";
-        let blocks = CertificateSigningRequestDer::pem_slice_iter(text.as_bytes());
-        let blocks = blocks.collect::<Result<Vec<_>, _>>().map_err(Error::of(attempt))?;
+        let blocks = CertificateSigningRequestDer::pem_slice_iter(text.as_bytes())
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(Error::of(attempt))?;
         let [block] = blocks.as_slice() else {
             let reason = format!("want one PEM block of type CERTIFICATE REQUEST, found {}", blocks.len());
             return Err(Error::new(attempt, reason));

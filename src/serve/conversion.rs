@@ -173,8 +173,8 @@ async fn answer(request: Request<Body>, limits: &Limits, unread: CancellationTok
 async fn reviewed(body: Body, limits: &Limits) -> Result<InFlightBytes, StatusCode> {
     let request =
         timeout(BODY_TIMEOUT, read(body, limits)).await.map_err(|_| StatusCode::REQUEST_TIMEOUT)??;
-    let review = Arc::clone(&limits.reviews).acquire_owned().await;
-    let review = review.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+    let review =
+        Arc::clone(&limits.reviews).acquire_owned().await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
     // Converting a long list would block the thread. The task owns both permits, because it continues even if
     // the caller is dropped.
     let converted = tokio::task::spawn_blocking(move || (convert(&request.bytes), review));
@@ -292,8 +292,11 @@ fn convert_one(text: &str, api_version: &str) -> Result<Box<RawValue>, String> {
         return Err(format!("an object has more than {LARGEST_OBJECT} bytes or {MOST_MAPS} maps"));
     }
     let object: Manifest = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let name = object.get("metadata").and_then(|metadata| metadata.get("name"));
-    let name = name.and_then(Value::as_str).unwrap_or_default();
+    let name = object
+        .get("metadata")
+        .and_then(|metadata| metadata.get("name"))
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     let converted = conversion::convert(&object, api_version).map_err(|error| format!("{name}: {error}"))?;
     serde_json::value::to_raw_value(&converted).map_err(|error| format!("{name}: {error}"))
 }

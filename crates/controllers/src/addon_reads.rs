@@ -35,8 +35,11 @@ pub(super) fn wake_on_placements<W: Watches>(watches: &mut W) {
 pub(super) fn wake_on_policies<W: Watches>(watches: &mut W) {
     watches.on::<RolloutPolicy>(|change, view| {
         if !change.differs_in(|policy| &policy.spec) {
-            let add_ons = rollout_policy::quarantines_of(change).into_iter().map(|rollout| &rollout.add_on);
-            let add_ons: BTreeSet<&String> = add_ons.filter(|name| !name.is_empty()).collect();
+            let add_ons: BTreeSet<&String> = rollout_policy::quarantines_of(change)
+                .into_iter()
+                .map(|rollout| &rollout.add_on)
+                .filter(|name| !name.is_empty())
+                .collect();
             return add_ons.into_iter().map(Key::cluster).collect();
         }
         let mut keys = view.keys::<ClusterManagementAddOn>(Query::ALL);

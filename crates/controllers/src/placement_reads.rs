@@ -105,8 +105,7 @@ pub(super) fn group_size(placement: &Placement) -> Option<Size> {
 
 /// Returns the parts of a cluster that a rollout reads.
 pub(super) fn rollout_facts(cluster: &ManagedCluster) -> impl PartialEq + use<> {
-    let available = cluster.condition(AVAILABLE);
-    let available = available.map(|c| (c.status.clone(), c.last_transition_time.clone()));
+    let available = cluster.condition(AVAILABLE).map(|c| (c.status.clone(), c.last_transition_time.clone()));
     let metadata = &cluster.metadata;
     (available, metadata.deletion_timestamp.clone(), metadata.creation_timestamp.clone())
 }

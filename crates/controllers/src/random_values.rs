@@ -29,8 +29,10 @@ pub(crate) fn secret(repo: &ConfigRepo, seed: &Seed) -> Secret {
         owner_references: Some(vec![repo.owner_reference()]),
         ..ObjectMeta::default()
     };
-    let data = [(SEED, seed.bytes.to_vec()), (TIME, seed.time.to_string().into_bytes())];
-    let data = data.into_iter().map(|(key, bytes)| (key.to_owned(), ByteString(bytes))).collect();
+    let data = [(SEED, seed.bytes.to_vec()), (TIME, seed.time.to_string().into_bytes())]
+        .into_iter()
+        .map(|(key, bytes)| (key.to_owned(), ByteString(bytes)))
+        .collect();
     Secret { metadata, data: Some(data), immutable: Some(true), ..Secret::default() }
 }
 

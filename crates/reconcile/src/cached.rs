@@ -189,8 +189,8 @@ impl<K: Stored> Cached<K> {
             }
         }
         let refused: BTreeSet<&Key> = unreadable.iter().map(|refused| &refused.key).collect();
-        let accepted = self.unreadable.keys().filter(|key| !refused.contains(key));
-        let accepted: Vec<Key> = accepted.cloned().collect();
+        let accepted: Vec<Key> =
+            self.unreadable.keys().filter(|key| !refused.contains(key)).cloned().collect();
         for key in accepted {
             self.accept(&key);
         }

@@ -70,8 +70,8 @@ impl Unreadable {
 
 impl Caches {
     pub(crate) fn kind_mut<K: Kind>(&mut self, site: Site) -> &mut Cached<K> {
-        let slot = self.kinds.entry((site, TypeId::of::<K>()));
-        let slot = slot.or_insert_with(|| Arc::new(Cached::<K>::default()));
+        let slot =
+            self.kinds.entry((site, TypeId::of::<K>())).or_insert_with(|| Arc::new(Cached::<K>::default()));
         if Arc::get_mut(slot).is_none() {
             *slot = slot.shared();
         }

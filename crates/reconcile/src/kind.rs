@@ -179,8 +179,11 @@ impl WatchedKind {
     pub fn convert(&self, object: &Object) -> Decoded {
         (self.from_object)(&self.gvk, object).map_or_else(
             |reason| {
-                let labels = object.at(&["metadata", "labels"]).map(BTreeMap::deserialize);
-                let labels = labels.unwrap_or_else(|| Ok(BTreeMap::new())).ok();
+                let labels = object
+                    .at(&["metadata", "labels"])
+                    .map(BTreeMap::deserialize)
+                    .unwrap_or_else(|| Ok(BTreeMap::new()))
+                    .ok();
                 Decoded::Unreadable(Unreadable { key: object.key(), labels, reason })
             },
             Decoded::Object,

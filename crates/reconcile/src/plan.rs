@@ -299,8 +299,8 @@ impl StatusWrite {
             return None;
         }
         let value = |status: &S| {
-            let value = serde_json::to_value(status);
-            let mut value = value.expect("wire types have string keys, so they serialise");
+            let mut value =
+                serde_json::to_value(status).expect("wire types have string keys, so they serialise");
             object::whole_numbers(&mut value);
             value
         };

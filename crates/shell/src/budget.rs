@@ -142,9 +142,11 @@ pub fn memory_limit() -> usize {
     });
     let of_process = of_process.filter_map(|rest| rest.split_whitespace().next()?.parse().ok());
     let machine = read("/proc/meminfo");
-    let of_machine = machine.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let of_machine = of_machine.and_then(|rest| rest.split_whitespace().next()?.parse::<usize>().ok());
-    let of_machine = of_machine.map(|kib| kib << 10);
+    let of_machine = machine
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))
+        .and_then(|rest| rest.split_whitespace().next()?.parse::<usize>().ok())
+        .map(|kib| kib << 10);
     of_cgroups.chain(of_process).chain(of_machine).min().unwrap_or(usize::MAX)
 }
 

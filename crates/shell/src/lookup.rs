@@ -155,8 +155,11 @@ async fn version(resources: &Resources) -> String {
 /// Reads an object. If its kind is not served, this is an error, because the object may exist.
 async fn object(resources: &Resources, target: &ObjectRef) -> Result<Option<Arc<Object>>, Error> {
     let ObjectRef { gvk, key } = target;
-    let request = served_now(resources, gvk).await?.home(key).get(&key.name, &Default::default());
-    let request = request.map_err(Error::BuildRequest)?;
+    let request = served_now(resources, gvk)
+        .await?
+        .home(key)
+        .get(&key.name, &Default::default())
+        .map_err(Error::BuildRequest)?;
     match request_object(resources.client(), request).await {
         Ok(object) => Ok(Some(Arc::new(object.trim(gvk)))),
         Err(Error::Api(status)) if status.is_not_found() => {

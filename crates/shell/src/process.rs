@@ -120,8 +120,8 @@ impl Shell {
         register(&mut registrar);
         let dispatcher = registrar.dispatcher;
         let controllers: Vec<_> = dispatcher.controllers().collect();
-        let recorders = controllers.iter().map(|info| EventRecorder::new(hub.clone(), info.reporter));
-        let recorders = recorders.collect();
+        let recorders =
+            controllers.iter().map(|info| EventRecorder::new(hub.clone(), info.reporter)).collect();
         let spoke = spoke.map(|client| Arc::new(Resources::new(client)));
         let mut executor = ActionExecutor::new(Arc::new(Resources::new(hub)), spoke, controllers.len());
         (executor.push, executor.commit_status, executor.leadership) = (push, commit_status, leadership);

@@ -119,8 +119,11 @@ async fn list(
         let text = resources.client().request_text(request).await?;
         let page: Page<'_> = serde_json::from_str(&text).map_err(Error::SerdeError)?;
         let items = page.items.unwrap_or_default();
-        let found = items.iter().filter_map(|item| wanted(item, left).transpose());
-        let found = found.collect::<serde_json::Result<Vec<Object>>>().map_err(Error::SerdeError)?;
+        let found = items
+            .iter()
+            .filter_map(|item| wanted(item, left).transpose())
+            .collect::<serde_json::Result<Vec<Object>>>()
+            .map_err(Error::SerdeError)?;
         tell(found.into_iter().filter_map(|object| answer(left, object)).collect());
         worth = worth.saturating_sub(items.len());
         let token = page.metadata.continue_.filter(|token| !token.is_empty());

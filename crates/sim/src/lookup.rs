@@ -61,8 +61,9 @@ impl Servers<'_> {
         let (store, target) =
             self.writable_as(site, impersonate.as_deref(), "patch", object, &mut options)?;
         let manifest = serde_json::from_str(manifest).unwrap_or_default();
-        let applied = store.patch(&target, &Patch::Apply(manifest), &options, now);
-        let applied = applied.map_err(|error| refused(object, &error))?;
+        let applied = store
+            .patch(&target, &Patch::Apply(manifest), &options, now)
+            .map_err(|error| refused(object, &error))?;
         let applied = Object::clone(&applied.object).trim(&object.gvk);
         Ok(LookupAnswer::DryRun(Arc::new(applied)))
     }

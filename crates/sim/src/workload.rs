@@ -176,8 +176,10 @@ fn condition(before: &Value, type_: &str, status: bool, reason: &str, now: Times
             && c.get("status").and_then(Value::as_str) == Some(status)
     };
     let existing = before.get("conditions").and_then(Value::as_array).into_iter().flatten().find(same);
-    let since = existing.and_then(|c| c.get("lastTransitionTime")).cloned();
-    let since = since.unwrap_or_else(|| serde_json::to_value(Time(now)).unwrap_or_default());
+    let since = existing
+        .and_then(|c| c.get("lastTransitionTime"))
+        .cloned()
+        .unwrap_or_else(|| serde_json::to_value(Time(now)).unwrap_or_default());
     json!({"type": type_, "status": status, "reason": reason, "lastTransitionTime": since})
 }
 

@@ -191,8 +191,10 @@ impl Estimate {
 
     fn call(&mut self, call: &CallExpr) -> Bound {
         let target = call.target.iter().map(|target| &target.expr);
-        let operands = target.chain(call.args.iter().map(|argument| &argument.expr));
-        let operands: Vec<Bound> = operands.map(|operand| self.of(operand)).collect();
+        let operands: Vec<Bound> = target
+            .chain(call.args.iter().map(|argument| &argument.expr))
+            .map(|operand| self.of(operand))
+            .collect();
         let steps = 1.0 + operands.iter().map(|operand| operand.steps).sum::<f64>();
         let weight = operands.iter().map(|operand| operand.weight).sum::<f64>();
         let length = operands.iter().map(|operand| operand.length).fold(0.0, f64::max);

@@ -132,8 +132,10 @@ impl Journal {
             let _lock = directory_lock;
             writer.run(&inbox);
         };
-        let writer = std::thread::Builder::new().name("journal".into()).spawn(run);
-        let writer = writer.map_err(io("start the writer of", dir))?;
+        let writer = std::thread::Builder::new()
+            .name("journal".into())
+            .spawn(run)
+            .map_err(io("start the writer of", dir))?;
         Ok(Self { batches: Some(batches), failure, writer: Some(writer) })
     }
 

@@ -141,8 +141,7 @@ async fn dead_operator(hub: &Client, has_ours: bool, namespace: &str) -> Option<
     if !has_ours {
         return None;
     }
-    let leader = operator::lease(hub, namespace).await.ok()?;
-    let leader = leader.unwrap_or_else(|| operator::no_lease(namespace));
+    let leader = operator::lease(hub, namespace).await.ok()?.unwrap_or_else(|| operator::no_lease(namespace));
     (leader.health != Health::Good).then_some(leader)
 }
 

@@ -215,8 +215,8 @@ async fn release_add_ons(installer: &Installer, all: bool) -> Result<Vec<String>
     disown_add_ons(installer, &released).await?;
     let add_ons: Api<ClusterManagementAddOn> = Api::all(installer.hub.clone());
     for add_on in with_finalizer {
-        let finalizers = add_on.metadata.finalizers.iter().flatten();
-        let finalizers: Vec<&String> = finalizers.filter(|it| *it != ADDON_REMOVAL_FINALIZER).collect();
+        let finalizers: Vec<&String> =
+            add_on.metadata.finalizers.iter().flatten().filter(|it| *it != ADDON_REMOVAL_FINALIZER).collect();
         let patch = json!({"metadata": {
             "resourceVersion": add_on.metadata.resource_version, "finalizers": finalizers,
             "annotations": {ADD_ONS_OWNED_ANNOTATION: null},

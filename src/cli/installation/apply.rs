@@ -60,8 +60,11 @@ impl Installer {
     }
 
     pub(in crate::cli) async fn find(&self, target: &ObjectRef) -> Result<Option<Object>, CommandError> {
-        let found = self.api(&target.gvk, &target.key.namespace).get_opt(&target.key.name).await;
-        let found = found.map_err(failed(format!("read {target}")))?;
+        let found = self
+            .api(&target.gvk, &target.key.namespace)
+            .get_opt(&target.key.name)
+            .await
+            .map_err(failed(format!("read {target}")))?;
         Ok(found.map(|found| untyped(&found)).transpose()?)
     }
 

@@ -44,8 +44,10 @@ impl Certificates {
         let mut count = 0;
         for (at, _) in text.match_indices(PUBLIC_KEY_BEGIN) {
             count += 1;
-            let block = text.get(at..).and_then(|block| Some(block.split_once(PUBLIC_KEY_END)?.0));
-            let block = block.ok_or_else(|| format!("block {count} has no line {PUBLIC_KEY_END}"))?;
+            let block = text
+                .get(at..)
+                .and_then(|block| Some(block.split_once(PUBLIC_KEY_END)?.0))
+                .ok_or_else(|| format!("block {count} has no line {PUBLIC_KEY_END}"))?;
             let added = self.add_block(&format!("{block}{PUBLIC_KEY_END}\n"));
             added.map_err(|e| format!("block {count} cannot be read: {e}"))?;
         }
@@ -130,8 +132,8 @@ impl Certificates {
         if revocations.into_iter().any(is_revocation) {
             return Err(Refusal::Revoked(signer));
         }
-        let own = newest(copies.iter().filter_map(|copy| newest_self_signature(copy)));
-        let own = own.ok_or_else(|| refuse("has no valid self-signature"))?;
+        let own = newest(copies.iter().filter_map(|copy| newest_self_signature(copy)))
+            .ok_or_else(|| refuse("has no valid self-signature"))?;
         let (created, made) = (time_of(primary), signature.created().map(timestamp));
         let Some(made) = made else { return Err(Refusal::Unusable("it has no time".into())) };
         within(&signer, created, own.key_expiration_time(), now)?;
@@ -151,8 +153,8 @@ impl Certificates {
                 if signatures.any(|one| is_subkey_revocation(one, primary, subkey)) {
                     return Err(Refusal::Revoked(signer));
                 }
-                let binding = newest(same.iter().filter_map(|one| newest_binding(primary, one)));
-                let binding = binding.ok_or_else(|| refuse("is not a subkey that may sign"))?;
+                let binding = newest(same.iter().filter_map(|one| newest_binding(primary, one)))
+                    .ok_or_else(|| refuse("is not a subkey that may sign"))?;
                 check_algorithm(&subkey.key).map_err(refuse)?;
                 let created = time_of(&subkey.key);
                 within(&signer, created, binding.key_expiration_time(), now)?;

@@ -50,13 +50,15 @@ impl CommitSigner {
         let refuse =
             |reason: &str| Error::Credentials(format!("the Secret of spec.report.signingKeyRef: {reason}"));
         let text = |name: &str| data.get(name).map(|value| std::str::from_utf8(&value.0));
-        let password = text("password").transpose().map_err(|_| refuse("key password is not text"))?;
-        let password = password.unwrap_or_default().trim_end_matches(['\r', '\n']);
+        let password = text("password")
+            .transpose()
+            .map_err(|_| refuse("key password is not text"))?
+            .unwrap_or_default()
+            .trim_end_matches(['\r', '\n']);
         let secret = match (text("ssh-privatekey"), text("openpgp.asc")) {
             (Some(Ok(key)), None) => {
-                let key = PrivateKey::from_openssh(key.trim());
-                let key =
-                    key.map_err(|_| refuse("key ssh-privatekey is not a key in the format of OpenSSH"))?;
+                let key = PrivateKey::from_openssh(key.trim())
+                    .map_err(|_| refuse("key ssh-privatekey is not a key in the format of OpenSSH"))?;
                 let open = if key.is_encrypted() { key.decrypt(password) } else { Ok(key) };
                 let open = open.map_err(|_| refuse("key password does not open key ssh-privatekey"))?;
                 SigningSecret::Ssh(Box::new(open))

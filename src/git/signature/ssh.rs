@@ -216,9 +216,11 @@ fn split_outside_quotes(text: &str, by: char) -> (&str, &str) {
 fn time(text: &str) -> Result<Timestamp, String> {
     let digits = text.strip_suffix('Z').unwrap_or(text);
     let padded = format!("{digits:0<14}");
-    let parsed = DateTime::strptime("%Y%m%d%H%M%S", padded).and_then(|time| time.to_zoned(TimeZone::UTC));
-    let parsed = parsed.ok().filter(|_| matches!(digits.len(), 8 | 12 | 14));
-    let parsed = parsed.map(|time| time.timestamp());
+    let parsed = DateTime::strptime("%Y%m%d%H%M%S", padded)
+        .and_then(|time| time.to_zoned(TimeZone::UTC))
+        .ok()
+        .filter(|_| matches!(digits.len(), 8 | 12 | 14))
+        .map(|time| time.timestamp());
     parsed.ok_or_else(|| format!("{text:?} is not a time such as 20260131 or 202601312359Z"))
 }
 

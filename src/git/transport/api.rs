@@ -37,9 +37,11 @@ pub(in crate::git) fn post(
         let body = Full::new(Bytes::from(body.to_owned()));
         let request = request.body(body).map_err(|e| session.unreachable(e))?;
         let (head, body) = exchange(session, remote, request).await?.into_parts();
-        let body = Limited::new(body, MAX_ANSWER).collect().await;
-        let body =
-            body.map_err(|e| session.unreachable(format!("its answer cannot be read: {e}")))?.to_bytes();
+        let body = Limited::new(body, MAX_ANSWER)
+            .collect()
+            .await
+            .map_err(|e| session.unreachable(format!("its answer cannot be read: {e}")))?
+            .to_bytes();
         Ok(ApiResponse { status: head.status, headers: head.headers, body })
     })
 }

@@ -61,8 +61,11 @@ async fn issue(session: &Session, app: &GithubApp) -> Result<(), Error> {
             "HTTP status {status} for the GitHub App; check its id, its installation and its key"
         )));
     }
-    let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
-    let body = body.map_err(|e| refused(format!("its answer cannot be read: {e}")))?.to_bytes();
+    let body = Limited::new(answer.into_body(), MAX_ANSWER)
+        .collect()
+        .await
+        .map_err(|e| refused(format!("its answer cannot be read: {e}")))?
+        .to_bytes();
     let Issued { token, expires_at } = serde_json::from_slice(&body)
         .map_err(|_| refused("its answer is no token of an installation".into()))?;
     if token.is_empty() || token.contains(|c: char| c.is_control()) {

@@ -212,8 +212,10 @@ impl Pack {
     fn inflate<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], String> {
         let (read, made) = (self.inflate.total_in(), self.inflate.total_out());
         let mut scratch = [0; 16 << 10];
-        let status = self.inflate.decompress(bytes, &mut scratch, FlushDecompress::None);
-        let status = status.map_err(|error| format!("an object that cannot be unpacked: {error}"))?;
+        let status = self
+            .inflate
+            .decompress(bytes, &mut scratch, FlushDecompress::None)
+            .map_err(|error| format!("an object that cannot be unpacked: {error}"))?;
         let taken = usize::try_from(self.inflate.total_in() - read).unwrap_or(bytes.len());
         if self.inflate.total_out() > MAX_OBJECT_BYTES as u64 {
             return Err(too_large());

@@ -108,8 +108,10 @@ impl Session {
         limits: SessionLimits<'_>,
         cancel: CancellationToken,
     ) -> Result<Arc<Self>, Error> {
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|e| Error::Cache(format!("cannot start a runtime: {e}")))?;
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|e| Error::Cache(format!("cannot start a runtime: {e}")))?;
         let received = [AtomicU64::new(0), AtomicU64::new(0)];
         let SessionLimits { transport: limits, egress, arrivals } = limits;
         let ends = Instant::now() + limits.total;

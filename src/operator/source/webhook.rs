@@ -61,8 +61,10 @@ impl Webhooks {
             return Err("no ConfigRepo can have that name".into());
         }
         let repos: Api<ConfigRepo> = Api::namespaced(self.hub.clone(), &repo.namespace);
-        let addressed = timeout(REQUEST_TIMEOUT, repos.get_opt(&repo.name)).await;
-        let addressed = addressed.map_err(|_| "the hub does not answer")?.map_err(|e| message(&e))?;
+        let addressed = timeout(REQUEST_TIMEOUT, repos.get_opt(&repo.name))
+            .await
+            .map_err(|_| "the hub does not answer")?
+            .map_err(|e| message(&e))?;
         let webhook = addressed.as_ref().and_then(|one| one.spec.webhook.as_ref());
         let Webhook { secret_ref, unknown: _ } =
             webhook.ok_or("no such ConfigRepo, or it has no spec.webhook")?;
@@ -70,8 +72,10 @@ impl Webhooks {
         let secret = self.mirrors.secrets.read(&secret).await.map_err(|e| e.to_string())?;
         let token = secret.get(TOKEN).ok_or("the Secret of spec.webhook has no key token")?;
         let notice = delivery::open(headers, body, &token.0)?;
-        let listed = timeout(REQUEST_TIMEOUT, repos.list(&ListParams::default())).await;
-        let listed = listed.map_err(|_| "the hub does not answer")?.map_err(|e| message(&e))?;
+        let listed = timeout(REQUEST_TIMEOUT, repos.list(&ListParams::default()))
+            .await
+            .map_err(|_| "the hub does not answer")?
+            .map_err(|e| message(&e))?;
         // One webhook of a server serves all ConfigRepos with the same Secret.
         let concerned = listed.iter().filter(|one| {
             one.spec.webhook.as_ref().is_some_and(|other| other.secret_ref.name == secret_ref.name)

@@ -105,8 +105,9 @@ fn pairs(name: &str, text: &str) -> anyhow::Result<BTreeMap<String, String>> {
         .map(|part| {
             let (key, value) =
                 part.split_once('=').ok_or_else(|| anyhow!("{name}: write key=value,key=value"))?;
-            let value = percent_decode_str(value.trim()).decode_utf8();
-            let value = value.map_err(|_| anyhow!("{name}: the value of {key} is not UTF-8"))?;
+            let value = percent_decode_str(value.trim())
+                .decode_utf8()
+                .map_err(|_| anyhow!("{name}: the value of {key} is not UTF-8"))?;
             Ok((key.trim().to_owned(), value.into_owned()))
         })
         .collect()

@@ -68,9 +68,10 @@ impl Existing {
         let existing = |wanted: &RoleBinding| {
             self.bindings.iter().find(|binding| Key::of(&***binding) == Key::of(wanted))
         };
-        let bindings = wanted.bindings.iter();
-        let bindings =
-            bindings.filter_map(|wanted| Action::ensure(wanted, existing(wanted).map(Arc::as_ref)));
+        let bindings = wanted
+            .bindings
+            .iter()
+            .filter_map(|wanted| Action::ensure(wanted, existing(wanted).map(Arc::as_ref)));
         role.chain(bindings).collect()
     }
 
@@ -78,8 +79,11 @@ impl Existing {
     pub(super) fn revoke_others(&self, wanted: &Wanted) -> Vec<Action> {
         let is_wanted =
             |binding: &RoleBinding| wanted.bindings.iter().any(|wanted| Key::of(wanted) == Key::of(binding));
-        let bindings = self.bindings.iter().map(Arc::as_ref);
-        let bindings = bindings.filter(|binding| !binding.is_terminating() && !is_wanted(binding));
+        let bindings = self
+            .bindings
+            .iter()
+            .map(Arc::as_ref)
+            .filter(|binding| !binding.is_terminating() && !is_wanted(binding));
         let role = self.role.as_deref().filter(|role| !role.is_terminating() && wanted.role.is_none());
         bindings.map(Action::delete).chain(role.map(Action::delete)).collect()
     }

@@ -32,10 +32,14 @@ impl<A: AddOn> AddOnDeployment<A> {
         made: Result<Vec<Place>, String>,
         now: Timestamp,
     ) {
-        let places = [Some(Place::Managed), self.live.host.name().map(|_| Place::Hosting)];
-        let places: Vec<Place> = places.into_iter().flatten().collect();
-        let works = [Place::Managed, Place::Hosting].into_iter().flat_map(|place| self.live.works_at(place));
-        let works: Vec<&ManifestWork> = works.collect();
+        let places: Vec<Place> = [Some(Place::Managed), self.live.host.name().map(|_| Place::Hosting)]
+            .into_iter()
+            .flatten()
+            .collect();
+        let works: Vec<&ManifestWork> = [Place::Managed, Place::Hosting]
+            .into_iter()
+            .flat_map(|place| self.live.works_at(place))
+            .collect();
         let is_registered = new.status.as_ref().is_some_and(|status| !status.supported_configs.is_empty());
         let is_empty = |empty: &Vec<Place>| places.iter().all(|place| empty.contains(place));
         let degraded = self.degraded(&works, made.as_ref().map(is_empty).map_err(String::as_str));

@@ -36,8 +36,11 @@ impl Controller for LeaseController {
         };
         // The hub creates the lease; agents may only renew it.
         let Some(live) = view.get::<KubeLease>(key)? else { return Ok(plan) };
-        let renewed = live.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
-        let renewed = renewed.map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+        let renewed = live
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.renew_time.as_ref())
+            .map_or(Timestamp::UNIX_EPOCH, |time| time.0);
         let period = lease::period(cluster.spec.lease_duration_seconds);
         // Renewals are spread over a quarter of the period, in case a whole fleet starts at once.
         let wait = period.saturating_sub(spread(&key.namespace, period / 4));

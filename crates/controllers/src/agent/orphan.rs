@@ -71,8 +71,8 @@ impl Controller for OrphanController {
             plan.step([patch_applied(&applied, Subresource::None, fields(adopted))]);
             return Ok(plan);
         }
-        let marked = applied.status.as_ref().and_then(|status| status.eviction_start_time.as_ref());
-        let marked = marked.map(|time| time.0);
+        let marked =
+            applied.status.as_ref().and_then(|status| status.eviction_start_time.as_ref()).map(|time| time.0);
         let stays = is_present || grace >= NEVER;
         let mut counts = marked.filter(|_| !stays);
         // The hub may be in the middle of a restore. The grace period restarts with its first work.

@@ -107,8 +107,8 @@ fn is_going(addon: &ManagedClusterAddOn) -> bool {
 /// them together, so it no longer matches once the first is removed. The mark survives a failed deletion and a
 /// restart.
 pub(super) fn mark(removal: &Removal, addons: &[Arc<ManagedClusterAddOn>]) -> Vec<Action> {
-    let decided = removal.later.iter().chain(&removal.decision.approved);
-    let decided: BTreeSet<&str> = decided.map(String::as_str).collect();
+    let decided: BTreeSet<&str> =
+        removal.later.iter().chain(&removal.decision.approved).map(String::as_str).collect();
     let unmarked = addons.iter().filter(|addon| decided.contains(addon.namespace()) && !is_going(addon));
     unmarked.map(|addon| mark_decided(addon.as_ref())).collect()
 }
@@ -139,8 +139,12 @@ impl Installed<'_> {
         let is_ours = |addon: &&Arc<ManagedClusterAddOn>| self.deletion.is_some() || is_by_placement(addon);
         let ours = self.addons.iter().filter(is_ours);
         let have: BTreeSet<&str> = ours.clone().map(|addon| addon.namespace()).collect();
-        let others = have.iter().copied().chain(window.keys().map(String::as_str));
-        let others: BTreeSet<&str> = others.filter(|cluster| !self.selected.contains(*cluster)).collect();
+        let others: BTreeSet<&str> = have
+            .iter()
+            .copied()
+            .chain(window.keys().map(String::as_str))
+            .filter(|cluster| !self.selected.contains(*cluster))
+            .collect();
         let total = self.selected.len() + others.len();
         let mut left = BTreeMap::new();
         for addon in ours {
@@ -163,8 +167,8 @@ impl Installed<'_> {
             let leaving = self.leaving(view)?;
             let batch = policy.removals.of(total).max(1).saturating_sub(leaving.len());
             let order = RemovalOrder::of(&self.placements(view)?, total);
-            let next = order.next(&decision.removed, &leaving).into_iter().take(batch);
-            let next: BTreeSet<String> = next.collect();
+            let next: BTreeSet<String> =
+                order.next(&decision.removed, &leaving).into_iter().take(batch).collect();
             (decision.removed, later) =
                 decision.removed.into_iter().partition(|cluster| next.contains(cluster));
         }
@@ -192,8 +196,8 @@ impl Installed<'_> {
             let key = Key::namespaced(&named.namespace, &named.name);
             let size = view.get::<Placement>(&key)?.as_deref().and_then(group_size);
             let one_by_one = Progressive { concurrency: Some(Size::Count(1)), ..Progressive::default() };
-            let strategy = Strategy::read(&named.rollout_strategy, size);
-            let strategy = strategy.unwrap_or(Strategy::Progressive(one_by_one));
+            let strategy =
+                Strategy::read(&named.rollout_strategy, size).unwrap_or(Strategy::Progressive(one_by_one));
             let mut groups = Vec::new();
             if self.deletion.is_some() {
                 let selection = selection(&key, view)?;

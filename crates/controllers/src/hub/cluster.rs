@@ -203,8 +203,10 @@ fn ensure<K: Kind>(wanted: &K, view: &impl View) -> Read<Option<Action>> {
 fn accept(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View, now: Timestamp) -> Read<()> {
     let name = cluster.name();
     let live = view.get::<Namespace>(&Key::cluster(name))?;
-    let since = live.as_deref().and_then(|live| live.annotation(FIRST_ACCEPTED_ANNOTATION));
-    let since = since.map_or_else(|| now.round(Unit::Second).unwrap_or(now).to_string(), str::to_owned);
+    let since = live
+        .as_deref()
+        .and_then(|live| live.annotation(FIRST_ACCEPTED_ANNOTATION))
+        .map_or_else(|| now.round(Unit::Second).unwrap_or(now).to_string(), str::to_owned);
     let metadata = ObjectMeta {
         name: Some(name.into()),
         labels: Some([(CLUSTER_NAME_LABEL.to_owned(), name.to_owned())].into()),
@@ -323,8 +325,10 @@ fn delete_permissions(plan: &mut Plan, name: &str, view: &impl View) -> Read<boo
     let role = role.iter().map(|role| Action::delete(role.as_ref()));
     plan.step(role.chain(binding.iter().map(|binding| Action::delete(binding.as_ref()))));
     if is_last(name, view)? {
-        let shared = rbac::shared_roles().into_iter().map(|role| Key::of(&role));
-        let shared = shared.filter_map(|role| view.get::<ClusterRole>(&role).transpose());
+        let shared = rbac::shared_roles()
+            .into_iter()
+            .map(|role| Key::of(&role))
+            .filter_map(|role| view.get::<ClusterRole>(&role).transpose());
         plan.step(delete_all(&shared.collect::<Read<Vec<_>>>()?));
     }
     Ok(true)

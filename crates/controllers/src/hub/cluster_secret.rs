@@ -235,8 +235,8 @@ fn update(live: &Secret, wanted: &Secret) -> Option<Action> {
     let data = ClusterAccess::VALUES.map(|name| (name.to_owned(), json!(value(wanted, name))));
     let annotations =
         json!({PLACEMENTS_ANNOTATION: wanted.annotation(PLACEMENTS_ANNOTATION), LEFT_SINCE_ANNOTATION: null});
-    let patch = [("metadata", json!({"annotations": annotations})), ("data", Map::from_iter(data).into())];
-    let patch = patch.map(|(name, value)| (name.to_owned(), value));
+    let patch = [("metadata", json!({"annotations": annotations})), ("data", Map::from_iter(data).into())]
+        .map(|(name, value)| (name.to_owned(), value));
     (!is_there).then(|| Action::patch(live, Map::from_iter(patch)))
 }
 

@@ -163,8 +163,10 @@ fn joined_or_left(change: &Change<ManagedCluster>, view: &impl View) -> Vec<Key>
     let holds = |members: &SetMembers, attributes: &Option<ClusterAttributes>| {
         attributes.as_ref().is_some_and(|attributes| members.contains(attributes))
     };
-    let changed = sets.iter().map(|set| SetMembers::from_set(set));
-    let changed = changed.filter(|members| holds(members, &old) != holds(members, &new));
+    let changed = sets
+        .iter()
+        .map(|set| SetMembers::from_set(set))
+        .filter(|members| holds(members, &old) != holds(members, &new));
     changed.map(|members| Key::cluster(members.name())).collect()
 }
 

@@ -71,8 +71,13 @@ impl Hub {
 
     fn read(settings: ClusterManagerSettings, wanted: Vec<Object>, view: &impl View) -> Read<Self> {
         let (deployments, webhooks) = cluster_manager::replaced(&settings.name);
-        let targets = wanted.iter().map(Object::reference).chain(deployments).chain(webhooks);
-        let targets = targets.chain(optional()).chain(created());
+        let targets = wanted
+            .iter()
+            .map(Object::reference)
+            .chain(deployments)
+            .chain(webhooks)
+            .chain(optional())
+            .chain(created());
         let live = LiveObjects::read(view, targets.collect::<Vec<_>>())?;
         Ok(Self { settings, wanted, live })
     }

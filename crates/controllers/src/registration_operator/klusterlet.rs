@@ -85,12 +85,18 @@ impl Agent {
         let access = klusterlet::access(&settings);
         let wanted = access.namespaces.iter().chain(&access.objects).map(Object::reference);
         let identity = Key::namespaced(&settings.namespace, HUB_KUBECONFIG_SECRET);
-        let secrets = bootstrap_secrets(&settings).into_iter().chain([HUB_KUBECONFIG_SECRET.to_owned()]);
-        let secrets = secrets.chain(settings.is_hosted.then(|| MANAGED_SECRET.to_owned()));
+        let secrets = bootstrap_secrets(&settings)
+            .into_iter()
+            .chain([HUB_KUBECONFIG_SECRET.to_owned()])
+            .chain(settings.is_hosted.then(|| MANAGED_SECRET.to_owned()));
         let secrets = secrets.map(|name| secret(&settings, name));
         let pull = access.namespaces.iter().map(Object::name).chain([OCM_NAMESPACE]).map(pull_secret);
-        let targets = wanted.chain(deployment_names(&settings)).chain(secrets).chain(pull);
-        let targets = targets.chain(klusterlet::left_by_ocm(&settings)).chain([claim(&identity)]);
+        let targets = wanted
+            .chain(deployment_names(&settings))
+            .chain(secrets)
+            .chain(pull)
+            .chain(klusterlet::left_by_ocm(&settings))
+            .chain([claim(&identity)]);
         let live = LiveObjects::read(view, targets.collect::<Vec<_>>())?;
         Ok(Self { settings, access, live })
     }
@@ -226,8 +232,12 @@ fn remove(klusterlet: &Klusterlet, view: &impl View, now: Timestamp) -> Read<Pla
     let identity = secret(&agent.settings, HUB_KUBECONFIG_SECRET.to_owned());
     let claim = live(&claim(&identity.key));
     let objects = agent.access.objects.iter().filter_map(|object| live(&object.reference()));
-    let copies = agent.access.namespaces.iter().filter_map(|one| live(&pull_secret(one.name())));
-    let copies = copies.filter(|secret| klusterlet::is_copy(secret));
+    let copies = agent
+        .access
+        .namespaces
+        .iter()
+        .filter_map(|one| live(&pull_secret(one.name())))
+        .filter(|secret| klusterlet::is_copy(secret));
     let left = klusterlet::left_by_ocm(&agent.settings);
     let left = left.iter().filter_map(live);
     plan.step(objects.chain(left).chain(live(&identity)).chain(claim).chain(copies).map(delete));

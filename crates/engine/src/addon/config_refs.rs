@@ -127,8 +127,8 @@ pub fn assigned(addon: &ManagedClusterAddOn) -> Option<Vec<Config>> {
 /// Returns the configurations that succeeded on every cluster of a placement; `None` if there are no entries, or
 /// one lacks such a configuration.
 pub fn last_known_good(references: &[InstallConfigReference]) -> Option<Vec<Config>> {
-    let good = references.iter();
-    let good = good.map(|r| Some(hashed(&r.group, &r.resource, r.last_known_good_config.as_ref()?)));
+    let good =
+        references.iter().map(|r| Some(hashed(&r.group, &r.resource, r.last_known_good_config.as_ref()?)));
     good.collect::<Option<Vec<_>>>().filter(|configs| !configs.is_empty())
 }
 

@@ -216,8 +216,9 @@ pub(super) fn divide(manifests: Vec<Object>, is_hosted: bool) -> Result<Divided,
 
 /// Returns the location that a manifest names. The annotation takes precedence over the label.
 fn location(manifest: &Object) -> &str {
-    let named = [manifest.annotations(), manifest.labels()].into_iter();
-    let mut named = named.filter_map(|map| map.get(HOSTED_MANIFEST_LOCATION).copied());
+    let mut named = [manifest.annotations(), manifest.labels()]
+        .into_iter()
+        .filter_map(|map| map.get(HOSTED_MANIFEST_LOCATION).copied());
     named.find(|location| !location.is_empty()).unwrap_or_default()
 }
 

@@ -17,8 +17,8 @@ pub(super) fn delete_option(
     let author = author.cloned().unwrap_or_default();
     let mut option = DeleteOption { ttl_seconds_after_finished: None, ..author };
     let stays = |manifest: &&Object| manifest.annotations().contains_key(ADDON_DELETION_ORPHAN);
-    let marked = manifests.iter().filter(stays).map(|manifest| rule(manifest, manifests, existing));
-    let marked: Vec<_> = marked.collect();
+    let marked: Vec<_> =
+        manifests.iter().filter(stays).map(|manifest| rule(manifest, manifests, existing)).collect();
     if !marked.is_empty() && option.propagation_policy != DeletePropagationPolicy::Orphan {
         option.propagation_policy = DeletePropagationPolicy::SelectivelyOrphan;
         option.selectively_orphans.get_or_insert_default().orphaning_rules.extend(marked);

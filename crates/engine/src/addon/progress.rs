@@ -189,8 +189,10 @@ pub fn began(progression: &mut InstallProgression, desired: &[Config], now: Time
 
 /// Returns true if the status assigns `desired` to the clusters of a placement.
 pub fn is_of(progression: &InstallProgression, desired: &[Config]) -> bool {
-    let last = progression.config_references.iter();
-    let last = last.map(|r| Some(config_refs::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)));
+    let last = progression
+        .config_references
+        .iter()
+        .map(|r| Some(config_refs::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)));
     last.collect::<Option<Vec<_>>>().is_some_and(|last| address(&last) == address(desired))
 }
 

@@ -58,8 +58,12 @@ fn set_container(
 /// kill a working agent.
 pub fn keep_resources(wanted: &mut Object, present: &Object) {
     let containers = ["spec", "template", "spec", "containers"];
-    let present = present.at(&containers).and_then(Value::as_array).into_iter().flatten();
-    let mut present = present.filter(|container| container.get("name") == Some(&json!("agent")));
+    let mut present = present
+        .at(&containers)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter(|container| container.get("name") == Some(&json!("agent")));
     let resources = present.next().and_then(|container| container.get("resources"));
     if let (Ok(container), Some(resources)) = (container_of(wanted), resources) {
         container.insert("resources".into(), resources.clone());

@@ -49,9 +49,12 @@ pub(super) fn configure(
     if let Some(image) = image {
         container.insert("image".into(), json!(image));
     }
-    let variables = env.iter().flatten().filter_map(|variable| variable.split_once('='));
-    let variables: Vec<Value> =
-        variables.map(|(name, value)| json!({"name": name, "value": value})).collect();
+    let variables: Vec<Value> = env
+        .iter()
+        .flatten()
+        .filter_map(|variable| variable.split_once('='))
+        .map(|(name, value)| json!({"name": name, "value": value}))
+        .collect();
     if !variables.is_empty()
         && let Some(entries) = container.entry("env").or_insert_with(|| json!([])).as_array_mut()
     {
@@ -69,8 +72,12 @@ pub(super) fn configure(
         arguments.retain(|argument| !given(argument));
         arguments.insert(place(arguments, "--listen="), json!(format!("--controllers={controllers}")));
     }
-    let hosts = git_hosts.iter().flatten().filter(|host| !host.is_empty());
-    let hosts = hosts.map(|host| json!(format!("--git-hosts={host}"))).collect::<Vec<_>>();
+    let hosts = git_hosts
+        .iter()
+        .flatten()
+        .filter(|host| !host.is_empty())
+        .map(|host| json!(format!("--git-hosts={host}")))
+        .collect::<Vec<_>>();
     let at = place(arguments, "--webhook-listen=");
     arguments.splice(at..at, hosts);
     if *cluster_profiles == Some(true) {

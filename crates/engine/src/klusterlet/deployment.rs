@@ -46,8 +46,9 @@ enum Reads {
 
 /// Returns the Deployments of a Klusterlet. A separate work agent starts only once the identity exists.
 pub fn deployments(settings: &KlusterletSettings, has_identity: bool) -> Vec<Object> {
-    let cluster = [format!("--spoke-cluster-name={}", settings.cluster)].into_iter();
-    let cluster = cluster.chain(settings.is_hosted.then(managed));
+    let cluster = [format!("--spoke-cluster-name={}", settings.cluster)]
+        .into_iter()
+        .chain(settings.is_hosted.then(managed));
     let registration: Vec<String> =
         cluster.clone().chain(bootstrap(settings)).chain(settings.registration.clone()).collect();
     let parts = if settings.is_singleton {

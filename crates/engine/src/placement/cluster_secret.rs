@@ -51,8 +51,10 @@ impl ClusterAccess {
         let Some(token) = token.filter(|token| !token.is_empty()) else {
             return Err(format!("the Secret {} has no token", Key::of(account)));
         };
-        let own = value("ca.crt").map(|pem| serde_json::to_value(ByteString(pem.to_vec())));
-        let own = own.and_then(Result::ok).and_then(|base64| base64.as_str().map(str::to_owned));
+        let own = value("ca.crt")
+            .map(|pem| serde_json::to_value(ByteString(pem.to_vec())))
+            .and_then(Result::ok)
+            .and_then(|base64| base64.as_str().map(str::to_owned));
         let mut tls = json!({"insecure": false});
         if let Some(authority) = authority.map(str::to_owned).or(own) {
             tls = json!({"insecure": false, "caData": authority});

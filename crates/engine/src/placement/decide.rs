@@ -116,9 +116,10 @@ impl LayoutBuilder<'_> {
     /// Returns the clusters to publish, in order: first arriving clusters, then those that stay or leave later.
     fn members(&self, unsettled: &[Id]) -> Vec<Id> {
         let Cycle { policy, fleet, published, .. } = *self.cycle;
-        let arriving = unsettled.iter().copied();
-        let arriving =
-            arriving.filter(|id| !published.contains(*id) && self.selection.is_selected(self.cycle, *id));
+        let arriving = unsettled
+            .iter()
+            .copied()
+            .filter(|id| !published.contains(*id) && self.selection.is_selected(self.cycle, *id));
         let staying = published.clusters().filter(|id| self.removals.get(id) != Some(&ClusterRemoval::Now));
         let mut members: Vec<Id> = arriving.chain(staying).collect();
         if policy.by_score {

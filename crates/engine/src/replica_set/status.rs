@@ -280,8 +280,8 @@ fn explanation(placement: &PlacementProgress<'_>) -> String {
         let [some, of] = [decision.kept.len(), decision.kept.len() + decision.counts.total];
         format!("{some} of {of} works are kept on clusters that are no longer selected")
     });
-    let reason = breach.or(hold).into_iter().chain(kept).chain(approvals).chain(placement.errors.words());
-    let reason: Vec<String> = reason.collect();
+    let reason: Vec<String> =
+        breach.or(hold).into_iter().chain(kept).chain(approvals).chain(placement.errors.words()).collect();
     let Counts { done, skipped, failed, timed_out, total, .. } = decision.counts;
     match reason.as_slice() {
         [] => {

@@ -222,10 +222,14 @@ impl Workload {
         let name = cma.name().to_owned();
         clusters.sort_by_key(|cluster| cluster.rank());
         let statuses = || policies.iter().filter_map(|policy| policy.status.as_ref());
-        let records = statuses().flat_map(|status| &status.rollouts).filter(|record| record.add_on == name);
-        let records: Vec<&RolloutStatus> = records.collect();
-        let rollouts = cma.status.iter().flat_map(|status| &status.install_progressions);
-        let rollouts: Vec<_> = rollouts.map(|progression| Rollout::read(progression, &records)).collect();
+        let records: Vec<&RolloutStatus> =
+            statuses().flat_map(|status| &status.rollouts).filter(|record| record.add_on == name).collect();
+        let rollouts: Vec<_> = cma
+            .status
+            .iter()
+            .flat_map(|status| &status.install_progressions)
+            .map(|progression| Rollout::read(progression, &records))
+            .collect();
         let removals =
             statuses().flat_map(|status| &status.removals).filter(|removal| removal.add_on == name);
         let holds = records.into_iter().flat_map(|record| {

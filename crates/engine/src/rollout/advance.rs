@@ -30,8 +30,11 @@ pub fn advance(input: &Input, now: Timestamp) -> RolloutDecision {
         member.state = classify(member.cluster, &rules.limits, now);
     }
     let members: BTreeSet<&str> = plans.iter().flat_map(|plan| &plan.members).map(|m| m.name).collect();
-    let left = clusters.values().filter(|cluster| !members.contains(cluster.name.as_str()));
-    let left = left.map(|cluster| (cluster.name.clone(), cluster.instance.clone())).collect();
+    let left = clusters
+        .values()
+        .filter(|cluster| !members.contains(cluster.name.as_str()))
+        .map(|cluster| (cluster.name.clone(), cluster.instance.clone()))
+        .collect();
     let mut assignments = BTreeMap::new();
     let mut place = |context: &StageContext<'_>, member: &Member<'_>, state: &ClusterState| {
         assignments.insert(member.name.to_owned(), context.assignment(member, state));
@@ -337,8 +340,10 @@ impl StageContext<'_> {
     /// Removes the content from clusters that left their groups, within the removal budget.
     fn remove(&self, left: &BTreeMap<String, Instance>, decision: &mut RolloutDecision) {
         let Input { owner, recent_removals, policy, granted, .. } = self.input;
-        let recent = policy.as_ref().map(|policy| within_window(recent_removals, policy, self.now));
-        let recent = recent.unwrap_or_default();
+        let recent = policy
+            .as_ref()
+            .map(|policy| within_window(recent_removals, policy, self.now))
+            .unwrap_or_default();
         let gone = recent.keys().filter(|name| !left.contains_key(*name)).count();
         let total = decision.counts.total + left.len() + gone;
         let input = RemovalInput { owner, left, total, recent: &recent, policy, granted };

@@ -183,8 +183,8 @@ impl RemovalOrder {
         let waiting: BTreeSet<&str> = decided.iter().map(String::as_str).collect();
         let is_open = |cluster: &String| waiting.contains(cluster.as_str()) || leaving.contains(cluster);
         let is_unfinished = |stage: &&RemovalStage| stage.clusters.iter().any(is_open);
-        let unfinished = self.placements.iter().filter_map(|stages| stages.iter().find(is_unfinished));
-        let unfinished: Vec<&RemovalStage> = unfinished.collect();
+        let unfinished: Vec<&RemovalStage> =
+            self.placements.iter().filter_map(|stages| stages.iter().find(is_unfinished)).collect();
         if unfinished.is_empty() {
             return decided.iter().take(self.rest.saturating_sub(leaving.len())).cloned().collect();
         }

@@ -232,8 +232,12 @@ impl Desired {
             .filter(|desired| desired.reference.gvk.kind == "Namespace")
             .map(|desired| desired.reference.key.name.as_str())
             .collect();
-        let used = self.objects.iter().map(|desired| desired.reference.key.namespace.as_str());
-        let used: BTreeSet<&str> = used.filter(|namespace| !namespace.is_empty()).collect();
+        let used: BTreeSet<&str> = self
+            .objects
+            .iter()
+            .map(|desired| desired.reference.key.namespace.as_str())
+            .filter(|namespace| !namespace.is_empty())
+            .collect();
         used.difference(&created).map(|namespace| (*namespace).to_owned()).collect()
     }
 }

@@ -70,9 +70,12 @@ impl PathStep {
             return Some(Self::Field(text.replace("~1", "/").replace("~0", "~")))
                 .filter(|_| !text.is_empty());
         };
-        let pairs = keys.strip_suffix(']')?.split(',').map(|pair| pair.split_once('='));
-        let pairs: Option<Vec<_>> =
-            pairs.map(|pair| pair.map(|(key, value)| (key.to_owned(), value.to_owned()))).collect();
+        let pairs: Option<Vec<_>> = keys
+            .strip_suffix(']')?
+            .split(',')
+            .map(|pair| pair.split_once('='))
+            .map(|pair| pair.map(|(key, value)| (key.to_owned(), value.to_owned())))
+            .collect();
         Some(Self::Item(pairs?))
     }
 }
@@ -84,8 +87,11 @@ impl IgnoreRule {
     /// Fails if a path is malformed.
     pub fn read(rule: &IgnoredFields) -> Result<Self, String> {
         let IgnoredFields { paths, group, kind, namespace, name, unknown: _ } = rule;
-        let paths = paths.iter().map(|path| FieldPath::parse(path)).collect::<Result<_, _>>();
-        let paths = paths.map_err(|error| format!("spec.ignore: {error}"))?;
+        let paths = paths
+            .iter()
+            .map(|path| FieldPath::parse(path))
+            .collect::<Result<_, _>>()
+            .map_err(|error| format!("spec.ignore: {error}"))?;
         let (group, kind) = (group.clone(), kind.clone());
         Ok(Self { paths, group, kind, namespace: namespace.clone(), name: name.clone() })
     }

@@ -70,8 +70,8 @@ pub fn owner(part: &ConfigRepoInventory) -> Option<&OwnerReference> {
 pub fn kinds(desired: &[Arc<DesiredObject>], inventory: &Inventory) -> Vec<Gvk> {
     // Hooks are not read.
     let desired = desired.iter().filter(|desired| desired.hook().is_none());
-    let desired = desired.map(|desired| &desired.reference.gvk);
-    let desired = desired.map(|gvk| [&gvk.group, &gvk.version, &gvk.kind]);
+    let desired =
+        desired.map(|desired| &desired.reference.gvk).map(|gvk| [&gvk.group, &gvk.version, &gvk.kind]);
     let owned = inventory.iter().map(|(id, version)| [&id.group, version, &id.kind]);
     let kinds: BTreeSet<[&String; 3]> = desired.chain(owned).collect();
     let gvk = |[group, version, kind]: [&String; 3]| Gvk {

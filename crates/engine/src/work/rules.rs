@@ -30,8 +30,12 @@ pub fn rules(works: &[ManifestWork]) -> Vec<PolicyRule> {
         {
             impersonated.insert(name);
         }
-        let reported = work.status.iter().flat_map(|status| &status.resource_status.manifests);
-        let reported: Vec<_> = reported.map(|condition| &condition.resource_meta).collect();
+        let reported: Vec<_> = work
+            .status
+            .iter()
+            .flat_map(|status| &status.resource_status.manifests)
+            .map(|condition| &condition.resource_meta)
+            .collect();
         // The agent writes the status, and must not grant itself rules for everything.
         let applied = reported.iter().filter(|meta| is_name(&meta.resource) && !meta.group.contains('*'));
         for meta in applied {

@@ -51,8 +51,11 @@ impl Selector {
     /// # Errors
     /// Returns an error for the first key, value or operator that the API machinery would reject.
     pub fn parse(selector: &LabelSelector) -> Result<Self, InvalidSelector> {
-        let labels = selector.match_labels.iter().flatten();
-        let labels = labels.map(|(key, value)| Requirement::new(key, Operator::In, vec![value.clone()]));
+        let labels = selector
+            .match_labels
+            .iter()
+            .flatten()
+            .map(|(key, value)| Requirement::new(key, Operator::In, vec![value.clone()]));
         let expressions = selector.match_expressions.iter().flatten().map(Requirement::parse);
         let mut requirements = labels.chain(expressions).collect::<Result<Vec<_>, _>>()?;
         requirements.sort_by(|a, b| a.key.cmp(&b.key));

@@ -24,8 +24,10 @@ pub(super) enum Proxy {
 /// Returns an error if the scheme is not supported.
 pub(super) fn of(config: &Config) -> kube::Result<Option<Proxy>> {
     // kube fills in the proxy of the environment if the kubeconfig has none.
-    let inherited = ["HTTPS_PROXY", "https_proxy"].iter().find_map(|name| std::env::var(name).ok());
-    let inherited = inherited.and_then(|url| url.parse::<Uri>().ok());
+    let inherited = ["HTTPS_PROXY", "https_proxy"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok())
+        .and_then(|url| url.parse::<Uri>().ok());
     let matcher = match &config.proxy_url {
         Some(url) if inherited.as_ref() != Some(url) => Matcher::builder().all(url.to_string()).build(),
         Some(_) | None => Matcher::from_env(),

@@ -55,13 +55,16 @@ impl Checker {
     /// Checks that every work of an add-on belongs to the one revision assigned to its cluster, and that clusters
     /// have the objects of their works.
     pub(super) fn has_one_revision(&self) -> CheckResult {
-        let works = self.hub.of_kind(WORK_GROUP, "ManifestWork");
-        let works = works.filter_map(|work| work.to_typed::<ManifestWork>().ok());
+        let works = self
+            .hub
+            .of_kind(WORK_GROUP, "ManifestWork")
+            .filter_map(|work| work.to_typed::<ManifestWork>().ok());
         for work in works.filter(|work| !work.is_terminating()) {
             let broken =
                 |reason: String| Err(Violation::new(Invariant::NoMixOfRevisions, Key::of(&work), reason));
-            let addon = addon_of(&work).filter(|key| is_deploy(key, &work));
-            let addon = addon.and_then(|key| self.hub.typed::<ManagedClusterAddOn>(&key));
+            let addon = addon_of(&work)
+                .filter(|key| is_deploy(key, &work))
+                .and_then(|key| self.hub.typed::<ManagedClusterAddOn>(&key));
             let configs = addon.as_ref().and_then(assigned);
             if let Some(reason) = configs.and_then(|configs| other_revision(&work, &configs)) {
                 return broken(reason);

@@ -68,8 +68,10 @@ fn marked(
 ) -> BTreeMap<String, String> {
     let CheckedDecision { key, view, plan, now, .. } = decided;
     let removals = policies.iter().filter_map(|policy| policy.status.as_ref()).flat_map(|it| &it.removals);
-    let recent = removals.filter(|removal| removal.add_on == key.name).flat_map(|removal| &removal.recent);
-    let recent = recent.filter(|removal| removal.time.0.saturating_add(window).is_ok_and(|end| end > *now));
+    let recent = removals
+        .filter(|removal| removal.add_on == key.name)
+        .flat_map(|removal| &removal.recent)
+        .filter(|removal| removal.time.0.saturating_add(window).is_ok_and(|end| end > *now));
     let recorded: BTreeSet<&str> = recent.map(|removal| removal.cluster.as_str()).collect();
     let marks = plan.steps.iter().flatten().filter_map(|action| match action {
         Action::Patch { target, patch, .. } if target.gvk.kind == "ManagedClusterAddOn" && is_mark(patch) => {
@@ -111,8 +113,11 @@ impl Checker {
             return Ok(());
         }
         let budget = &repo.spec.deletion_budget;
-        let commit = view.source(key).and_then(|source| source.checkout.clone());
-        let commit = commit.map(|checkout| checkout.revision.clone()).unwrap_or_default();
+        let commit = view
+            .source(key)
+            .and_then(|source| source.checkout.clone())
+            .map(|checkout| checkout.revision.clone())
+            .unwrap_or_default();
         let window = object::duration::parse(&budget.window).unwrap_or_default();
         let is_over = |at: Timestamp| at.saturating_add(window).is_ok_and(|end| end <= *now);
         pruned.retain(|_, (at, of)| !is_over(*at) || window.is_zero() && *of == commit);
@@ -136,8 +141,10 @@ impl Checker {
 
     /// Returns true if deletions are waiting for the end of a window or for a person.
     pub(super) fn has_held_deletions(&self) -> bool {
-        let repos = self.hub.of_kind(GITOPS_GROUP, "ConfigRepo");
-        let mut repos = repos.filter_map(|repo| repo.to_typed::<ConfigRepo>().ok());
+        let mut repos = self
+            .hub
+            .of_kind(GITOPS_GROUP, "ConfigRepo")
+            .filter_map(|repo| repo.to_typed::<ConfigRepo>().ok());
         repos.any(|repo| repo.conditions().iter().any(|condition| condition.reason == DELETIONS_HELD))
     }
 

@@ -14,8 +14,11 @@ use store::GroupResource;
 impl Checker {
     /// Returns the objects that a repository owns.
     pub(super) fn entries(&self, repo: &ConfigRepo) -> Inventory {
-        let parts = self.hub.of_kind(GITOPS_GROUP, "ConfigRepoInventory");
-        let parts: Vec<ConfigRepoInventory> = parts.filter_map(|part| part.to_typed().ok()).collect();
+        let parts: Vec<ConfigRepoInventory> = self
+            .hub
+            .of_kind(GITOPS_GROUP, "ConfigRepoInventory")
+            .filter_map(|part| part.to_typed().ok())
+            .collect();
         sync::recorded(repo, &parts)
     }
 

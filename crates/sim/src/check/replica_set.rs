@@ -100,11 +100,16 @@ impl WorkChanges {
         }
         // A cluster may have a surplus work.
         let owner = replica_set::owner_label(set).unwrap_or_default();
-        let works = view.list_readable::<ManifestWork>(Query::label(WORK_REPLICA_SET_LABEL, &owner));
-        let works = works.unwrap_or_default();
-        let staying = works.iter().map(Arc::as_ref).filter(|work| is_live(set, work));
-        let staying = staying.filter(|work| !deleted.contains(&Key::of(*work)));
-        let staying: BTreeSet<&str> = staying.map(|work| work.namespace()).collect();
+        let works = view
+            .list_readable::<ManifestWork>(Query::label(WORK_REPLICA_SET_LABEL, &owner))
+            .unwrap_or_default();
+        let staying: BTreeSet<&str> = works
+            .iter()
+            .map(Arc::as_ref)
+            .filter(|work| is_live(set, work))
+            .filter(|work| !deleted.contains(&Key::of(*work)))
+            .map(|work| work.namespace())
+            .collect();
         let clusters = deleted.iter().map(|work| work.namespace.clone());
         changes.lost = clusters.filter(|cluster| !staying.contains(cluster.as_str())).collect();
         Ok(changes)

@@ -103,8 +103,8 @@ impl Checker {
 
     /// Checks that no object waits for a finalizer of the product unless a person is holding the deletion.
     fn drained(&self) -> CheckResult {
-        let mirrors = std::iter::once(("hub", &self.hub));
-        let mirrors = mirrors.chain(self.spokes.iter().map(|(name, mirror)| (name.as_str(), mirror)));
+        let mirrors = std::iter::once(("hub", &self.hub))
+            .chain(self.spokes.iter().map(|(name, mirror)| (name.as_str(), mirror)));
         for (place, mirror) in mirrors {
             let mut terminating = mirror.all().filter(|(_, object)| object.is_terminating());
             if let Some((id, object)) = terminating.find(|(id, _)| !is_held(mirror, id)) {

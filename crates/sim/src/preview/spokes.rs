@@ -180,8 +180,10 @@ fn served(hub: &Store, cluster: &str, gvk: &Gvk) -> Option<Served> {
     if let Some(resource) = hub.resource_of(gvk) {
         return Some(Served::As { resource: resource.plural.clone(), namespaced: resource.namespaced });
     }
-    let works = hub.list(&ResourcePath::all::<ManifestWork>().within(cluster), &ListOptions::default());
-    let works = works.map(|list| list.items).unwrap_or_default();
+    let works = hub
+        .list(&ResourcePath::all::<ManifestWork>().within(cluster), &ListOptions::default())
+        .map(|list| list.items)
+        .unwrap_or_default();
     let works: Vec<ManifestWork> = works.iter().filter_map(|work| work.to_typed().ok()).collect();
     let mut manifests = works.iter().flat_map(|work| &work.spec.workload.manifests);
     let by_definition = manifests.find_map(|manifest| defined(&Object(manifest.clone()), gvk));

@@ -176,13 +176,14 @@ impl OnCluster {
     }
 
     fn from_add_on(add_on: &ManagedClusterAddOn) -> Self {
-        let references = add_on.status.as_ref().map(|status| status.config_references.as_slice());
-        let references = references.unwrap_or_default();
+        let references =
+            add_on.status.as_ref().map(|status| status.config_references.as_slice()).unwrap_or_default();
         if references.is_empty() && add_on.holds(CONFIGURED) {
             return Self { assigned: Some(NO_CONFIG.to_owned()), has_arrived: true };
         }
-        let assigned = config_refs::desired(references).filter(|_| !references.is_empty());
-        let assigned = assigned.map(|configs| address(&configs));
+        let assigned = config_refs::desired(references)
+            .filter(|_| !references.is_empty())
+            .map(|configs| address(&configs));
         let applied = config_refs::applied(references).map(|configs| address(&configs));
         Self { has_arrived: assigned.is_some() && assigned == applied, assigned }
     }

@@ -89,8 +89,14 @@ impl Constraints {
             return None;
         }
         let asked = &request.target.version;
-        let others = request.scope.resource().versions.iter().filter(|version| version.served);
-        let others = others.map(|version| &version.name).filter(|name| self.equivalent && *name != asked);
+        let others = request
+            .scope
+            .resource()
+            .versions
+            .iter()
+            .filter(|version| version.served)
+            .map(|version| &version.name)
+            .filter(|name| self.equivalent && *name != asked);
         let versions: Vec<&String> = std::iter::once(asked).chain(others).collect();
         let matches = |rules: &[NamedRuleWithOperations], version: &str| {
             rules.iter().any(|rule| is_about(rule, request, version))

@@ -153,8 +153,10 @@ impl<'s> Estimate<'s> {
 
     fn call(&mut self, call: &CallExpr) -> (f64, Shape<'s>) {
         let target = call.target.iter().map(|target| &target.expr);
-        let operands = target.chain(call.args.iter().map(|argument| &argument.expr));
-        let operands: Vec<(f64, Shape<'s>)> = operands.map(|operand| self.of(operand)).collect();
+        let operands: Vec<(f64, Shape<'s>)> = target
+            .chain(call.args.iter().map(|argument| &argument.expr))
+            .map(|operand| self.of(operand))
+            .collect();
         let cost = operands.iter().map(|(cost, _)| cost).sum::<f64>() + 1.0;
         let shape = |i: usize| operands.get(i).map(|(_, shape)| *shape).unwrap_or_default();
         let (first, second) = (shape(0), shape(1));

@@ -53,8 +53,8 @@ impl Args {
         let path = dir.join("demo.log");
         let refused = || format!("cannot use {}", path.display());
         std::fs::create_dir_all(dir).with_context(refused)?;
-        let file = File::options().create(true).truncate(false).write(true).open(&path);
-        let file = file.with_context(refused)?;
+        let file =
+            File::options().create(true).truncate(false).write(true).open(&path).with_context(refused)?;
         match file.try_lock() {
             Ok(()) => file.set_len(0).with_context(refused)?,
             Err(TryLockError::WouldBlock) => {

@@ -68,8 +68,11 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
 fn ocm(deployments: &[Deployment]) -> Finding {
     const CHECK: &str = "ocm";
     let operator = deployments.iter().find(|one| one.name() == OPERATOR);
-    let chosen = operator.into_iter().flat_map(arguments);
-    let chosen = chosen.filter_map(|argument| argument.strip_prefix("--controllers=")).last();
+    let chosen = operator
+        .into_iter()
+        .flat_map(arguments)
+        .filter_map(|argument| argument.strip_prefix("--controllers="))
+        .last();
     let known = controller_names();
     let ours = EnabledControllers::parse(chosen.unwrap_or("*"), &known).unwrap_or_default();
     let is_ocm = |one: &&Deployment| one.namespace().starts_with("open-cluster-management");

@@ -142,8 +142,10 @@ async fn may(hub: &ExaminedHub, attributes: &ResourceAttributes) -> Result<bool,
     };
     let reviews: Api<SubjectAccessReview> = Api::all(hub.client.clone());
     let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
-    let answer = reviews.create(&PostParams::default(), &review).await;
-    let answer = answer.map_err(failed("ask what the operator may do".into()))?;
+    let answer = reviews
+        .create(&PostParams::default(), &review)
+        .await
+        .map_err(failed("ask what the operator may do".into()))?;
     Ok(answer.status.is_some_and(|status| status.allowed))
 }
 

@@ -68,8 +68,10 @@ async fn identity(hub: &ExaminedHub, repo: &ConfigRepo) -> Result<(), Finding> {
         return Ok(());
     }
     let key = Key::of(repo);
-    let namespace = find::<Namespace>(&hub.client, &Key::cluster(&key.namespace)).await;
-    let namespace = namespace.map_err(|error| not_asked(&key, error))?.unwrap_or_default();
+    let namespace = find::<Namespace>(&hub.client, &Key::cluster(&key.namespace))
+        .await
+        .map_err(|error| not_asked(&key, error))?
+        .unwrap_or_default();
     if namespace.label(OPERATOR_IDENTITY_LABEL) == Some(OPERATOR_IDENTITY_ALLOWED) {
         return Ok(());
     }

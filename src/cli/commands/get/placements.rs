@@ -53,8 +53,12 @@ fn placement(placement: &Placement, decisions: &[PlacementDecision]) -> Tree {
 }
 
 fn decision(decision: &PlacementDecision) -> Tree {
-    let clusters = decision.status.iter().flat_map(|status| &status.decisions);
-    let clusters: Vec<&str> = clusters.map(|decision| decision.cluster_name.as_str()).collect();
+    let clusters: Vec<&str> = decision
+        .status
+        .iter()
+        .flat_map(|status| &status.decisions)
+        .map(|decision| decision.cluster_name.as_str())
+        .collect();
     let group = decision.label(DECISION_GROUP_NAME_LABEL).filter(|group| !group.is_empty());
     let name = group.map_or(decision.name().to_owned(), |group| format!("{} ({group})", decision.name()));
     Tree::field(&name, &clusters.join(","))

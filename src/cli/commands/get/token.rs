@@ -64,8 +64,10 @@ pub(super) async fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let seconds = args.duration.as_secs();
     let spec = TokenRequestSpec { expiration_seconds: Some(seconds), ..TokenRequestSpec::default() };
     let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
-    let answer = accounts.create_token_request(ACCOUNT, &PostParams::default(), &request).await;
-    let answer = answer.map_err(failed(format!("get a token of {OCM_NAMESPACE}/{ACCOUNT}")))?;
+    let answer = accounts
+        .create_token_request(ACCOUNT, &PostParams::default(), &request)
+        .await
+        .map_err(failed(format!("get a token of {OCM_NAMESPACE}/{ACCOUNT}")))?;
     let url = args.hub_apiserver.clone().unwrap_or_else(|| config.cluster_url.to_string());
     // The clusters of an embedded hub are usually agents on this machine.
     if leads_to_this_machine(&url) && !is_embedded(&client).await? {

@@ -48,8 +48,11 @@ fn missing_since(applied: &AppliedManifestWork) -> Option<Timestamp> {
 
 async fn orphans(spoke: &kube::Client, orphans: &[AppliedManifestWork]) -> Result<Vec<Tree>, CommandError> {
     let claims: Api<ClusterClaim> = Api::all(spoke.clone());
-    let claims = claims.list(&ListParams::default().labels(SPOKE_ONLY_LABEL)).await;
-    let claims = claims.map_err(writer::failed("list the ClusterClaims of agents".into()))?.items;
+    let claims = claims
+        .list(&ListParams::default().labels(SPOKE_ONLY_LABEL))
+        .await
+        .map_err(writer::failed("list the ClusterClaims of agents".into()))?
+        .items;
     let grace = |applied: &AppliedManifestWork| {
         let has = |claim: &&ClusterClaim| {
             AgentIdentity::parse(&claim.spec.value).is_some_and(|it| it.has(&applied.spec))

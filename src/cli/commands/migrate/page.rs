@@ -31,7 +31,9 @@ fn outcome(planned: &PlacementPlan) -> String {
         ([], selected) => format!("leaves it, and keeps {}", counted(selected, "other cluster")),
         (to, _) => format!("moves to {}", to.join(", ")),
     };
-    let short = wanted.filter(|wanted| selected < wanted);
-    let short = short.map(|wanted| format!("; it requests {wanted} and gets {selected}")).unwrap_or_default();
+    let short = wanted
+        .filter(|wanted| selected < wanted)
+        .map(|wanted| format!("; it requests {wanted} and gets {selected}"))
+        .unwrap_or_default();
     format!("{}{move_}{short}", first.unwrap_or_default())
 }

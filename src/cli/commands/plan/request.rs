@@ -109,8 +109,8 @@ impl Request<'_> {
         let repos = snapshot.objects.iter().filter(|object| object.gvk() == Gvk::of::<ConfigRepo>());
         let repos: Vec<ConfigRepo> = repos.filter_map(|object| object.to_typed().ok()).collect();
         let planned = repos.iter().find(|one| Key::of(*one) == *repo);
-        let same_source = planned.map(|planned| of_same_source(repos.iter().cloned(), planned));
-        let same_source = same_source.unwrap_or_default();
+        let same_source =
+            planned.map(|planned| of_same_source(repos.iter().cloned(), planned)).unwrap_or_default();
         let (mut refused, mut unverified) = (BTreeMap::new(), BTreeSet::new());
         for repo in &same_source {
             match self.check(repo, secrets)? {

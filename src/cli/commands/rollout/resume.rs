@@ -97,8 +97,8 @@ fn resume(args: &Args, name: &str) -> Result<Writer, CommandError> {
         }
         if !released.is_empty() {
             change(&mut writer, name, PolicyScope::InEffect, |spec| {
-                let missing = released.iter().filter(|one| !spec.released_revisions.contains(one)).cloned();
-                let missing: Vec<_> = missing.collect();
+                let missing: Vec<_> =
+                    released.iter().filter(|one| !spec.released_revisions.contains(one)).cloned().collect();
                 spec.released_revisions.extend(missing);
             })
             .await?;

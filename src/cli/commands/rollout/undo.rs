@@ -34,8 +34,8 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let name = &args.subject.name;
     let explained = Explained::read(name, &Origin::from_hub(args.write.hub.clone()))?;
-    let undo = undo_of(&explained.rollouts, |revision| explained.named(revision), now());
-    let undo = undo.map_err(|error| refusal(error, name))?;
+    let undo = undo_of(&explained.rollouts, |revision| explained.named(revision), now())
+        .map_err(|error| refusal(error, name))?;
     block_on(async {
         let mut writer = args.write.connect().await?;
         let take_back = |spec: &mut RolloutPolicySpec| undo::take_back(&undo, spec);

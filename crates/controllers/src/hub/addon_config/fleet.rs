@@ -269,8 +269,10 @@ impl AddOnFleet {
             self.hosted = if is_there { self.hosted + 1 } else { self.hosted.saturating_sub(1) };
         }
         let references = addon.status.iter().flat_map(|status| &status.config_references);
-        let named = references.flat_map(|r| [&r.desired_config, &r.last_applied_config]).flatten();
-        let named = named.map(|ConfigSpecHash { spec_hash, .. }| spec_hash.clone());
+        let named = references
+            .flat_map(|r| [&r.desired_config, &r.last_applied_config])
+            .flatten()
+            .map(|ConfigSpecHash { spec_hash, .. }| spec_hash.clone());
         let recorded = progress::last_good(addon).into_iter().flatten().map(|config| config.hash);
         for spec_hash in named.chain(recorded) {
             let count = self.hashes.entry(spec_hash.clone()).or_default();
@@ -295,8 +297,8 @@ impl AddOnFleet {
         let before = std::mem::replace(&mut self.selected, selected);
         self.taken = taken.into_iter().rev().collect();
         self.installation.look_at(before.symmetric_difference(&self.selected).cloned());
-        let unselected = self.addons.keys().filter(|cluster| !self.selected.contains(*cluster));
-        let unselected: BTreeSet<String> = unselected.cloned().collect();
+        let unselected: BTreeSet<String> =
+            self.addons.keys().filter(|cluster| !self.selected.contains(*cluster)).cloned().collect();
         self.rest.open.extend(unselected.difference(&self.unselected).cloned());
         self.unselected = unselected;
     }
@@ -375,9 +377,13 @@ fn set(names: &mut BTreeSet<String>, name: &str, is_in: bool) {
 
 /// Returns true if the status says that the configurations are decided.
 fn is_configured(addon: &ManagedClusterAddOn) -> bool {
-    let conditions = addon.status.iter().flat_map(|status| &status.conditions);
-    let mut conditions: Vec<_> =
-        conditions.filter(|condition| condition.type_ == CONFIGURED).cloned().collect();
+    let mut conditions: Vec<_> = addon
+        .status
+        .iter()
+        .flat_map(|status| &status.conditions)
+        .filter(|condition| condition.type_ == CONFIGURED)
+        .cloned()
+        .collect();
     let before = find_condition(&conditions, CONFIGURED).cloned();
     let now = before.as_ref().map(|condition| condition.last_transition_time.0).unwrap_or_default();
     progress::configured(&mut conditions, true, now);

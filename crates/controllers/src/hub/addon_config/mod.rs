@@ -164,8 +164,11 @@ pub fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<AddO
     let mut rollout = AddOnInput::read(cma, view, now)?;
     let contents = rollout.contents_by_hash();
     let decided = rollout.decide(view, now)?;
-    let states = rollout.states(&decided, now).into_iter();
-    let states = states.map(|(name, state)| (name.to_owned(), state.into_owned())).collect();
+    let states = rollout
+        .states(&decided, now)
+        .into_iter()
+        .map(|(name, state)| (name.to_owned(), state.into_owned()))
+        .collect();
     let messages = rollout.messages(&states);
     let DecidedAddOn { rollouts, removal, .. } = decided;
     rollout.keep(view)?;

@@ -191,8 +191,8 @@ impl AddOnDeployment {
             return vec![failed.message(error)];
         }
         let hosting = self.live.host.name().map(|_| Place::Hosting);
-        let parts = [Place::Managed].into_iter().chain(hosting);
-        let parts = parts.map(|place| (place, self.live.works_at(place)));
+        let parts =
+            [Place::Managed].into_iter().chain(hosting).map(|place| (place, self.live.works_at(place)));
         let known = parts.filter(|(place, works)| !works.is_empty() || empty.contains(place));
         known.filter_map(|(place, works)| health::manifest_applied(place, &works)).collect()
     }

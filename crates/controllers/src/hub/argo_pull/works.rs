@@ -76,8 +76,11 @@ pub(super) fn list(application: &Application, view: &impl View) -> Read<Vec<Arc<
 pub(super) fn of_former(application: &Application, view: &impl View) -> Read<Vec<Arc<ManifestWork>>> {
     let key = Key::of(application);
     let named = view.index(|named: &mut NamedWorks| named.0.get(&key).cloned().unwrap_or_default())?;
-    let works = named.iter().map(|work| view.get_readable::<ManifestWork>(work));
-    let mut works = works.filter_map(Read::transpose).collect::<Read<Vec<_>>>()?;
+    let mut works = named
+        .iter()
+        .map(|work| view.get_readable::<ManifestWork>(work))
+        .filter_map(Read::transpose)
+        .collect::<Read<Vec<_>>>()?;
     works.retain(|work| work::is_of_former(work, application));
     if works.is_empty() {
         return Ok(works);

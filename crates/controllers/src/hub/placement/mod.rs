@@ -97,8 +97,10 @@ fn name_unreadable(
         return Ok(());
     }
     let asked = &placement.spec.cluster_sets;
-    let sets = bound.iter().map(|set| SetMembers::from_set(set));
-    let sets = sets.filter(|set| asked.is_empty() || asked.iter().any(|name| name == set.name()));
+    let sets = bound
+        .iter()
+        .map(|set| SetMembers::from_set(set))
+        .filter(|set| asked.is_empty() || asked.iter().any(|name| name == set.name()));
     let clusters = unreadable::of_sets(&sets.collect::<Vec<_>>(), view)?;
     if let Some(satisfied) = status.conditions.iter_mut().find(|condition| condition.type_ == SATISFIED) {
         unreadable::append(&mut satisfied.message, &clusters);

@@ -48,8 +48,12 @@ impl Writes<'_> {
             owners.iter().any(|owner| owner.uid == self.placement.uid())
                 && placement_of(decision) == Some(Key::of(self.placement))
         };
-        let orphans = self.known.values().filter(|decision| !is_owned(decision));
-        let orphans: Vec<&str> = orphans.map(|decision| decision.name()).collect();
+        let orphans: Vec<&str> = self
+            .known
+            .values()
+            .filter(|decision| !is_owned(decision))
+            .map(|decision| decision.name())
+            .collect();
         let metadata = json!({ "metadata": {
             "labels": { PLACEMENT_LABEL: self.placement.name() },
             "ownerReferences": [self.placement.controller_reference()],

@@ -121,8 +121,9 @@ impl SetInput {
         let subject = RolloutOwner::ReplicaSet(&self.key);
         rollout_policy::recall(&mut rules, remembered);
         rules.recent_removals = remembered.map(|it| recent(&it.recent_removals)).unwrap_or_default();
-        let good = remembered.map(|memory| Hash(memory.last_good.clone()));
-        let good = good.filter(|hash| self.contents.contains_key(hash));
+        let good = remembered
+            .map(|memory| Hash(memory.last_good.clone()))
+            .filter(|hash| self.contents.contains_key(hash));
         let basis = self.basis(&rules, good, pass);
         let reusable = cached.filter(|cached| cached.basis == basis);
         let mut current =

@@ -111,8 +111,9 @@ impl Controller for ReplicaSetController {
         drafted.for_each(|patch| json_patch::merge(&mut new, &patch));
         let Ok(mut new) = serde_json::from_value::<ManifestWorkReplicaSet>(new) else { return Ok(None) };
         let generation = set.metadata.generation.unwrap_or_default();
-        let observed = Observation::new(MANIFESTWORK_APPLIED, False, "NotAsExpected").at(generation);
-        let observed = observed.message(text::plain(&failure.message, LONGEST_MESSAGE));
+        let observed = Observation::new(MANIFESTWORK_APPLIED, False, "NotAsExpected")
+            .at(generation)
+            .message(text::plain(&failure.message, LONGEST_MESSAGE));
         set_condition(&mut new.status.get_or_insert_default().conditions, observed, now);
         let mut events = done.plan.status.as_ref().map(|write| write.events.clone()).unwrap_or_default();
         events.retain(|event| rollout_events::is_told_of_set(event, done));

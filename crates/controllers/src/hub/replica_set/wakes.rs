@@ -18,8 +18,9 @@ pub(super) fn all(view: &impl View) -> Vec<Key> {
 
 /// Returns the sets whose recorded quarantine appears or disappears in a change of a policy.
 pub(super) fn quarantined_by(change: &Change<RolloutPolicy>) -> Vec<Key> {
-    let sets = rollout_policy::quarantines_of(change).into_iter();
-    let sets = sets.filter_map(|rollout| rollout.replica_set.split_once('/'));
+    let sets = rollout_policy::quarantines_of(change)
+        .into_iter()
+        .filter_map(|rollout| rollout.replica_set.split_once('/'));
     sets.map(|(namespace, name)| Key::namespaced(namespace, name)).collect()
 }
 

@@ -166,8 +166,8 @@ impl SetInput {
     }
 
     fn deletions(&self, decided: &DecidedRollouts) -> Vec<Action> {
-        let removed = decided.removed.iter().filter_map(|cluster| self.fleet.works.get(cluster));
-        let removed = removed.map(|(work, _)| work);
+        let removed =
+            decided.removed.iter().filter_map(|cluster| self.fleet.works.get(cluster)).map(|(work, _)| work);
         removed
             .chain(self.fleet.surplus.values().flatten())
             .map(|work| Action::delete(work.as_ref()))

@@ -134,8 +134,11 @@ impl<'a> Workloads<'a> {
         view: &impl View,
     ) -> Read<Self> {
         let plain = view.index(|plain: &mut PlainWorks| plain.0.clone())?;
-        let works = plain.iter().map(|work| view.get_readable::<ManifestWork>(work));
-        let works = works.filter_map(Read::transpose).collect::<Read<Vec<_>>>()?;
+        let works = plain
+            .iter()
+            .map(|work| view.get_readable::<ManifestWork>(work))
+            .filter_map(Read::transpose)
+            .collect::<Read<Vec<_>>>()?;
         let reported = Reported::read(repo, identity, view)?;
         Ok(Self {
             repo,
@@ -169,9 +172,12 @@ impl<'a> Workloads<'a> {
     pub(in crate::hub) fn last_progress(&self, fleet: &FleetReport, now: Timestamp) -> Option<Timestamp> {
         let rollouts = fleet.add_ons.iter().chain(&fleet.replica_sets);
         let ended = rollouts.flat_map(|workload| &workload.clusters).filter_map(|cluster| cluster.ended);
-        let of_works = self.works.iter().flat_map(|work| work.conditions());
-        let of_works = of_works.filter(|condition| STATE_OF_WORK.contains(&condition.type_.as_str()));
-        let of_works = of_works.map(|condition| condition.last_transition_time.0);
+        let of_works = self
+            .works
+            .iter()
+            .flat_map(|work| work.conditions())
+            .filter(|condition| STATE_OF_WORK.contains(&condition.type_.as_str()))
+            .map(|condition| condition.last_transition_time.0);
         ended.chain(of_works).filter(|at| *at <= now).max()
     }
 
@@ -235,12 +241,15 @@ pub(in crate::hub) fn rollouts_ended(
     let reported = Reported::read(repo, identity, view)?;
     let add_ons: Vec<Arc<ClusterManagementAddOn>> = reported.among(view.list(Query::ALL)?);
     let sets: Vec<Arc<ManifestWorkReplicaSet>> = reported.among(view.list_readable(Query::ALL)?);
-    let progressions = add_ons.iter().flat_map(|cma| cma.status.iter());
-    let progressions = progressions.flat_map(|status| &status.install_progressions);
-    let of_add_ons = progressions.filter_map(|it| find_condition(&it.conditions, PROGRESSING));
-    let of_add_ons = of_add_ons.map(|condition| (condition, condition.is_true()));
-    let of_sets = sets.iter().filter_map(|set| set.condition(PLACEMENT_ROLLED_OUT));
-    let of_sets = of_sets.map(|condition| (condition, !condition.is_true()));
+    let progressions =
+        add_ons.iter().flat_map(|cma| cma.status.iter()).flat_map(|status| &status.install_progressions);
+    let of_add_ons = progressions
+        .filter_map(|it| find_condition(&it.conditions, PROGRESSING))
+        .map(|condition| (condition, condition.is_true()));
+    let of_sets = sets
+        .iter()
+        .filter_map(|set| set.condition(PLACEMENT_ROLLED_OUT))
+        .map(|condition| (condition, !condition.is_true()));
     let mut ended = None;
     for (condition, goes_on) in of_add_ons.chain(of_sets) {
         if goes_on {

@@ -107,8 +107,8 @@ fn objects(mut applied: AppliedObjects, view: &impl View) -> Read<impl Iterator<
         })
         .map(|(_, applied)| Object::clone(&applied.object))
         .collect();
-    let listed = lists.into_iter().flat_map(|list| list.objects);
-    let listed = listed.map(move |object| applied.with_owners(object));
+    let listed =
+        lists.into_iter().flat_map(|list| list.objects).map(move |object| applied.with_owners(object));
     Ok(listed.chain(configs).chain(others))
 }
 

@@ -79,8 +79,11 @@ fn read(coordinate: &ScoreCoordinate) -> Result<(&'static Prioritizer, Option<Sc
     let ScoreCoordinate { r#type, built_in, add_on, unknown: _ } = coordinate;
     match (r#type, add_on) {
         (ScoreType::BuiltIn, _) => {
-            let row = BUILT_IN.iter().copied().find(|row| row.name == built_in);
-            let row = row.ok_or_else(|| refused(format!("incorrect builtin prioritizer: {built_in}")))?;
+            let row = BUILT_IN
+                .iter()
+                .copied()
+                .find(|row| row.name == built_in)
+                .ok_or_else(|| refused(format!("incorrect builtin prioritizer: {built_in}")))?;
             Ok((row, None))
         }
         (ScoreType::AddOn, Some(AddOnScore { resource_name, score_name, unknown: _ })) => {

@@ -10,8 +10,11 @@ use object::{Object, Selector};
 
 /// Checks the selectors of an aggregated role.
 pub(super) fn check_selectors(role: &Object, errors: &mut Vec<FieldError>) {
-    let selectors = role.at(&["aggregationRule", "clusterRoleSelectors"]).and_then(Value::as_array);
-    let selectors = selectors.map(Vec::as_slice).unwrap_or_default();
+    let selectors = role
+        .at(&["aggregationRule", "clusterRoleSelectors"])
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     if selectors.is_empty() && role.at(&["aggregationRule"]).is_some() {
         let detail = "at least one clusterRoleSelector required if aggregationRule is non-nil";
         errors.push(FieldError::required("aggregationRule.clusterRoleSelectors", detail));
