@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_wants_more_than_the_share_gets_the_share_and_leaves_the_rest() {
+    fn a_user_gets_at_most_the_fair_share() {
         let places = Places::new(600);
         let one = places.take_up_to(&user("a"), 10_000).unwrap();
         assert!(places.shares().free == 300 && places.take_up_to(&user("a"), 1).is_none());

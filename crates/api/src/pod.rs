@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_loop_is_one_state_whatever_the_kubelet_does_at_the_moment() {
+    fn a_crash_loop_is_one_state_in_every_phase_of_the_kubelet() {
         let last = json!({"terminated": {"exitCode": 3, "reason": "Error"}});
         let loops = ContainerState::Ended { reason: "Error".into(), code: Some(3), again: true };
         for (restarts, now) in [

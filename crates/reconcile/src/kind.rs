@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn an_own_write_keeps_its_managed_fields_where_the_cache_keeps_them() {
+    fn an_own_write_keeps_its_managed_fields_if_the_cache_keeps_them() {
         let json = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"},
             "metadata": {"name": "n", "managedFields": [{"manager": "m", "operation": "Apply"}]}});
         let written = Object::from_value(json).unwrap();

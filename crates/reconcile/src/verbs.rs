@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_applied_only_where_the_live_one_lacks_something() {
+    fn an_object_is_applied_only_if_the_live_one_lacks_something() {
         let mut live = config_map(&["x"]);
         let wanted = config_map(&[]);
         assert_eq!(Action::ensure(&wanted, Some(&live)), None);

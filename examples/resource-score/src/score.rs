@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_added_whatever_their_units() {
+    fn requests_in_different_units_are_added() {
         let of = |cpu: &str| BTreeMap::from([("cpu".to_owned(), Quantity(cpu.to_owned()))]);
         let parts = [of("500m"), of("1"), of("1500000000n")];
         assert_eq!(sum(parts.iter()), BTreeMap::from([("cpu", 3 * quantity::NANO)]));

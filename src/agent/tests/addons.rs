@@ -87,7 +87,7 @@ async fn a_report_that_meets_a_conflict_is_written_after_it() {
 }
 
 #[tokio::test]
-async fn fresh_credentials_are_reported_where_the_hub_says_that_there_are_none() {
+async fn fresh_credentials_are_reported_if_the_hub_has_none_on_record() {
     let spoke = Server::start(ServerOptions::new(now)).await.unwrap();
     let (options, hub, _) = agent(&spoke, "https://one:6443", "ns-one");
     let (conflicting, patches) = conflicting_hub();

@@ -207,7 +207,7 @@ async fn a_renewal_that_nobody_approves_does_not_end_the_use_of_the_identity() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_identity_that_expires_is_replaced_beside_the_controllers() {
+async fn an_expiring_identity_is_replaced_while_the_controllers_run() {
     let (hub, client) = (hub(KUBECONFIG), client(pending));
     let (mut credentials, options) = (due(&hub), options(client.clone()));
     credentials.until = now().checked_sub(jiff::SignedDuration::from_hours(1)).unwrap();

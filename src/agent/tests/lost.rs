@@ -29,7 +29,7 @@ async fn an_agent_whose_claim_is_gone_or_of_another_one_does_not_go_on() {
 }
 
 #[test]
-fn a_hub_that_repeatedly_does_not_have_the_cluster_was_restored_unless_somebody_deleted_it() {
+fn a_hub_that_repeatedly_lacks_the_cluster_was_restored_unless_it_was_deleted() {
     let cluster = |deleted: Option<&str>| -> ManagedCluster {
         let metadata = json!({"name": "c1", "deletionTimestamp": deleted});
         serde_json::from_value(json!({"metadata": metadata, "spec": {}})).unwrap()

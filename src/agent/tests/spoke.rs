@@ -62,7 +62,7 @@ async fn the_addresses_of_a_cluster_are_written_once_and_other_addresses_stay() 
 }
 
 #[test]
-fn the_kubeconfigs_that_an_agent_keeps_for_itself_and_its_addons_name_the_proxy() {
+fn stored_kubeconfigs_of_agents_and_addons_name_the_proxy() {
     let mut kubeconfig = kube::config::Kubeconfig::from_yaml(
         "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: h, user: u}}],
           clusters: [{name: h, cluster: {server: 'https://hub:6443'}}], users: [{name: u, user: {token: t}}]}",
@@ -197,7 +197,7 @@ async fn an_agent_does_not_start_without_its_definitions() {
 }
 
 #[tokio::test]
-async fn an_agent_that_may_read_no_definitions_starts_where_they_are_served() {
+async fn an_agent_that_may_not_read_definitions_starts_if_they_are_served() {
     let install = async |plurals: &'static [&'static str]| {
         let cluster = tower::service_fn(move |request: http::Request<Body>| async move {
             let resource = |name: &&str| json!({"name": name, "singularName": "", "namespaced": false, "kind": "K", "verbs": []});

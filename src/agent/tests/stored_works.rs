@@ -7,7 +7,7 @@ fn work(text: &str) -> ManifestWork {
 }
 
 #[test]
-fn a_work_is_written_again_when_a_plan_would_see_another_one() {
+fn a_work_is_stored_again_if_a_plan_would_see_a_difference() {
     let with = |version: &str, generation: u32, states: [&str; 3], value: &str| {
         let condition = |type_: &str, status: &str| {
             json!({"type": type_, "status": status, "reason": "",
@@ -53,7 +53,7 @@ fn a_stored_work_survives_a_round_trip_unless_it_expands_too_far() {
 
 /// An agent deletes the secrets in its digests that match no work.
 #[test]
-fn an_agent_holds_no_work_that_the_agent_of_another_cluster_keeps_beside_it() {
+fn an_agent_ignores_works_that_the_agent_of_another_cluster_stores_beside_it() {
     let secret = |name: &str, hub: &str, data: Vec<u8>| Secret {
         metadata: kube::api::ObjectMeta {
             name: Some(name.to_owned()),
@@ -146,7 +146,7 @@ async fn a_work_without_a_status_is_stored_after_half_a_minute() {
 
 /// Otherwise, an agent that starts while the hub is unreachable would return to the older content.
 #[tokio::test]
-async fn the_content_before_goes_when_no_secret_takes_the_new_one() {
+async fn the_old_content_is_deleted_if_no_secret_takes_the_new_one() {
     let deleted = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&deleted);
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {

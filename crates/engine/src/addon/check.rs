@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_location_is_refused_where_a_cluster_hosts_the_addon() {
+    fn an_unknown_location_is_refused_if_a_cluster_hosts_the_addon() {
         let mut manifest = map("x");
         manifest["metadata"]["annotations"] = json!({HOSTED_MANIFEST_LOCATION: "elsewhere"});
         let check = |is_hosted| {

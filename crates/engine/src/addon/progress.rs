@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn success_keeps_its_time_whatever_else_is_reported() {
+    fn success_keeps_its_time_despite_other_reports() {
         let mut addon = assigned(&[config("a", "1")], at(10));
         complete(&mut addon, at(20));
         let health = cluster(&addon, &[config("a", "1")]).health.unwrap();

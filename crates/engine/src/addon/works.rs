@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn every_object_of_an_addon_has_condition_rules_where_its_author_has_none() {
+    fn every_object_without_rules_of_the_author_gets_condition_rules() {
         let built = |configs: Value| {
             let workload = |kind: &str, version: &str| {
                 let metadata = json!({"name": "w", "namespace": "ns"});

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_with_a_name_is_found_wherever_it_stands() {
+    fn a_named_item_is_found_at_every_position() {
         let live = object(
             json!({"spec": {"c": [{"name": "injected", "image": "i"}, {"name": "a", "image": "live"}]}}),
         );

@@ -26,7 +26,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn two_states_of_a_cluster_differ_where_a_predicate_or_a_prioritizer_reads_another_value() {
+    fn two_states_of_a_cluster_differ_if_a_predicate_or_prioritizer_reads_another_value() {
         let cluster = |place: &str, value: Value| -> ManagedCluster {
             let mut cluster = json!({"metadata": {"name": "c", "labels": {"a": "b"}, "deletionTimestamp": null},
                 "spec": {"taints": [{"key": "k", "effect": "NoSelect", "timeAdded": null}]},

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_whose_time_is_cleared_runs_out_as_one_that_is_not_renewed() {
+    fn a_lease_with_a_cleared_time_expires_like_an_unrenewed_one() {
         let mut liveness = Liveness::begin(lease(100), at(100));
         liveness.observe(Heartbeat::default(), 10, at(110));
         assert_eq!(liveness.expires(10), at(150));

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_assignments_have_a_line_of_their_own_where_they_are_known() {
+    fn known_assignments_have_their_own_line() {
         let mut workload = workload("ns/set", 2, 0);
         assert!(!svg(&workload).unwrap().contains("assigned"));
         for cluster in &mut workload.clusters {

@@ -116,7 +116,7 @@ fn no_wake_moves_a_failed_key_forward() {
 }
 
 #[test]
-fn a_key_that_people_changed_starts_anew() {
+fn a_key_that_people_changed_loses_its_backoff() {
     for while_it_runs in [true, false] {
         let mut queue = WorkQueue::default();
         let restart = Wake { restarts: true, ..Wake::changed(at(0)) };
@@ -143,7 +143,7 @@ fn the_end_of_an_outage_ends_the_waits_for_it_and_no_others() {
 
 /// The request of the key is in flight, and a gateway answers it after the outage.
 #[test]
-fn a_key_that_runs_when_an_outage_ends_starts_anew() {
+fn a_key_that_runs_when_an_outage_ends_loses_its_backoff() {
     let mut queue = WorkQueue::default();
     for second in (0..10).map(|failures| failures * 1000) {
         queue.wake(key("a"), Wake::changed(at(second)));

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_hidden_where_another_object_takes_the_place_of_a_secret() {
+    fn values_are_hidden_if_another_object_replaces_a_secret() {
         let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"password": "no"}});
         check_carriers(
             &json!([secret("YQ==")]),

@@ -69,7 +69,7 @@ fn a_cluster_of_two_placements_counts_in_the_later_one_and_the_earlier_one_does_
 }
 
 #[test]
-fn an_addon_that_a_person_installed_stays_where_no_placement_selects_the_cluster() {
+fn a_manually_installed_addon_stays_on_an_unselected_cluster() {
     let mut world = world(2);
     template(&mut world, "msa", "msa:0.4.0");
     put_on(&mut world, "cluster2", json!({}));

@@ -70,7 +70,7 @@ pub(crate) fn complete(world: &mut World, cluster: &str) {
 }
 
 #[test]
-fn an_addon_is_deleted_when_its_last_job_is_complete_and_no_sooner() {
+fn an_addon_is_deleted_only_when_its_last_job_is_complete() {
     let mut world = with_job();
     assert!(addon(&world).unwrap().has_finalizer(ADDON_PRE_DELETE));
     world.delete::<ManagedClusterAddOn>(&Key::namespaced("cluster1", ADDON)).unwrap();
@@ -111,7 +111,7 @@ fn an_addon_is_deleted_when_its_last_job_is_complete_and_no_sooner() {
 }
 
 #[test]
-fn the_last_jobs_run_although_the_addon_is_deleted_for_all_clusters() {
+fn the_last_jobs_run_even_if_the_addon_is_deleted_for_all_clusters() {
     let mut world = with_job();
     world.delete::<ClusterManagementAddOn>(&Key::cluster(ADDON)).unwrap();
     world.run_for(seconds(60)).unwrap();

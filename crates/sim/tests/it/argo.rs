@@ -208,7 +208,7 @@ fn the_generator_never_reads_a_partial_or_an_empty_list() {
 }
 
 #[test]
-fn placement_decisions_lose_no_cluster_that_stays_also_when_it_changes_its_group() {
+fn placement_decisions_keep_a_cluster_that_changes_its_group() {
     let mut world = placed();
     join(&mut world, 4, false, seconds(3));
     world.run_for(seconds(20)).unwrap();

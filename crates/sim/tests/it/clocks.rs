@@ -63,7 +63,7 @@ fn a_clock_of_the_hub_that_steps_by_the_time_of_a_lease_makes_no_cluster_silent(
 }
 
 #[test]
-fn a_silent_cluster_is_noticed_although_the_clock_of_the_hub_is_set_back() {
+fn a_silent_cluster_is_noticed_even_if_the_clock_of_the_hub_is_set_back() {
     let mut world = world(1);
     world.run_for(seconds(300)).unwrap();
     world.spokes.get_mut("cluster1").unwrap().connected = false;

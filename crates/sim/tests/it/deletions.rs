@@ -70,7 +70,7 @@ fn a_deleted_addon_stays_on_its_clusters_until_a_person_approves() {
 }
 
 #[test]
-fn a_held_deletion_tells_the_same_approval_everywhere_although_an_addon_cannot_be_read() {
+fn a_held_deletion_shows_the_same_approval_everywhere_despite_an_unreadable_addon() {
     let mut world = installed(Setup::default(), 4);
     policy(&mut world, json!({}));
     let key = Key::namespaced("cluster3", ADDON);
@@ -98,7 +98,7 @@ fn a_deleted_addon_without_a_policy_of_people_stays_too() {
 }
 
 #[test]
-fn a_deleted_addon_goes_at_once_as_in_ocm_where_a_policy_sets_no_limit() {
+fn a_deleted_addon_goes_at_once_as_in_ocm_without_a_limit_in_a_policy() {
     let mut world = installed(Setup::default(), 4);
     policy(&mut world, json!({"removalBudget": "100%"}));
     delete(&mut world);
@@ -117,7 +117,7 @@ fn the_deletion_of_an_addon_continues_without_its_policy_and_stays_held() {
 }
 
 #[test]
-fn a_deleted_addon_leaves_in_batches_where_the_policy_says_so() {
+fn a_deleted_addon_leaves_in_batches_if_the_policy_says_so() {
     let mut world = installed(Setup::default(), 4);
     policy(&mut world, json!({"rollOut": "InstallAndContent"}));
     delete(&mut world);
@@ -131,7 +131,7 @@ fn a_deleted_addon_leaves_in_batches_where_the_policy_says_so() {
 }
 
 #[test]
-fn a_deleted_addon_leaves_the_canary_first_where_the_policy_says_so() {
+fn a_deleted_addon_leaves_the_canary_first_if_the_policy_says_so() {
     let mut world = installed(Setup::default(), 4);
     addon(&mut world, "msa", progressive());
     policy(&mut world, json!({"rollOut": "InstallAndContent", "removalBudget": "100%"}));

@@ -97,7 +97,7 @@ fn clusters_that_leave_one_after_the_other_lose_no_more_than_the_budget_in_its_w
 }
 
 #[test]
-fn a_config_repo_that_follows_another_directory_by_mistake_deletes_nothing_by_itself() {
+fn a_wrong_directory_deletes_nothing_without_an_approval() {
     let mut world = fleet_of(Setup::default());
     let mut files = tenants(0..20, "1");
     files.insert(
@@ -118,7 +118,7 @@ fn a_config_repo_that_follows_another_directory_by_mistake_deletes_nothing_by_it
 
 /// A person deletes the repository's inventories, and the next commit lacks most of its objects.
 #[test]
-fn a_config_repo_whose_inventory_is_lost_deletes_nothing_by_itself() {
+fn a_lost_inventory_deletes_nothing_without_an_approval() {
     for minutes_between in [0, 5] {
         let mut world = fleet_of(Setup::default());
         let parts = world.list::<ConfigRepoInventory>();

@@ -141,7 +141,7 @@ fn a_leaving_cluster_tells_that_it_is_cleaned_up_or_why_not() {
 }
 
 #[test]
-fn a_denied_cluster_says_that_nothing_is_left_before_it_goes() {
+fn a_denied_cluster_reports_a_completed_cleanup_before_it_goes() {
     let mut world = world(1);
     let cluster = json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster"});
     let denied = json!({"metadata": {"name": "cluster1"}, "spec": {"hubAcceptsClient": false}});

@@ -225,7 +225,7 @@ fn a_host_that_does_not_exist_or_is_not_accepted_is_named_and_deletes_nothing() 
 }
 
 #[test]
-fn a_host_that_is_silent_makes_the_addon_unknown_and_one_that_leaves_takes_its_part_only() {
+fn a_silent_host_makes_the_addon_unknown_and_a_leaving_host_removes_only_its_part() {
     let mut world = hosted(&[]);
     world.spokes.get_mut("cluster2").unwrap().connected = false;
     world.run_for(seconds(600)).unwrap();
@@ -300,7 +300,7 @@ fn jobs_on_a_host_run_before_the_addon_leaves() {
 }
 
 #[test]
-fn the_part_on_a_host_goes_also_when_a_person_removes_the_finalizers() {
+fn the_part_on_a_host_is_deleted_even_if_a_person_removes_the_finalizers() {
     let mut world = hosted(&[]);
     change::<ManagedClusterAddOn>(&mut world, &key(), json!({"metadata": {"finalizers": null}}));
     uninstall(&mut world);
@@ -333,7 +333,7 @@ fn the_finalizers_of_an_addon_without_a_template_are_left_to_its_manager() {
 }
 
 #[test]
-fn a_version_with_an_unknown_location_reaches_no_cluster_where_one_is_hosted() {
+fn a_version_with_an_unknown_location_reaches_no_cluster_if_one_is_hosted() {
     let mut world = hosted(&[]);
     world.keep_history();
     let elsewhere = json!({

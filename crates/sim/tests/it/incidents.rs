@@ -305,7 +305,7 @@ fn namespaces_of_tenants_that_the_operator_may_not_read_stay() {
 
 /// `argo-cd#7412`: an error in a generator removed nine tenths of the objects; in `argo-cd#3484` it removed all.
 #[test]
-fn a_commit_without_most_of_its_objects_deletes_nothing_by_itself() {
+fn a_commit_without_most_objects_deletes_nothing_without_an_approval() {
     let mut world = fleet();
     // If only the config maps are missing, no namespace is deleted, and only the number of deletions holds them
     // back.

@@ -128,7 +128,7 @@ fn a_hub_that_is_away_for_longer_than_the_deadline_quarantines_nothing() {
 }
 
 #[test]
-fn late_clusters_are_undone_when_they_had_their_time_also_across_a_restart_and_people_see_the_wait() {
+fn late_clusters_are_rolled_back_after_their_time_across_restarts_with_a_visible_wait() {
     let mut world = hanging("1m");
     assert!(
         world.run_until(seconds(90), |world| late_since(world).is_some()).unwrap(),
@@ -175,7 +175,7 @@ fn a_clock_of_the_hub_that_jumps_quarantines_no_revision() {
 }
 
 #[test]
-fn another_template_has_its_time_anew() {
+fn another_template_starts_its_time_again() {
     let mut world = hanging("1m");
     assert!(
         world.run_until(seconds(90), |world| late_since(world).is_some()).unwrap(),
@@ -196,7 +196,7 @@ fn another_template_has_its_time_anew() {
 }
 
 #[test]
-fn nothing_is_on_record_while_the_configuration_of_an_addon_is_missing() {
+fn no_breach_is_recorded_while_the_configuration_of_an_addon_is_missing() {
     let mut world = world(2);
     policy(&mut world, json!({"onBreach": "Rollback"}));
     fixtures::template(&mut world, "msa", "msa:0.4.0");

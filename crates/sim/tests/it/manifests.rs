@@ -223,7 +223,7 @@ fn a_work_of_another_agent_is_taken_over_without_a_write_and_deleted_to_its_end(
 }
 
 #[test]
-fn the_inventory_of_a_work_has_its_labels_also_when_they_change() {
+fn the_inventory_of_a_work_follows_the_labels_of_the_work() {
     let mut world = world(1);
     let all = ResourcePath::resource("work.open-cluster-management.io", "v1", "appliedmanifestworks");
     for labels in [json!({"team": "a", "tier": "1"}), json!({"team": "b"})] {

@@ -97,7 +97,7 @@ fn a_permission_that_leaves_the_template_is_taken_back_everywhere() {
 }
 
 #[test]
-fn the_permissions_of_an_addon_go_with_it_although_the_operator_was_away() {
+fn the_permissions_of_an_addon_go_with_it_even_if_the_operator_was_away() {
     let mut world = permitted();
     world.delete::<ManagedClusterAddOn>(&Key::namespaced("cluster2", ADDON)).unwrap();
     world.restart_operator();
@@ -150,7 +150,7 @@ fn clusters_are_labelled_with_their_addons_and_how_these_do() {
 }
 
 #[test]
-fn every_addon_of_a_lost_cluster_is_unknown_whoever_manages_it() {
+fn every_addon_of_a_lost_cluster_is_unknown_under_every_manager() {
     let mut world = permitted();
     install(&mut world, "of-somebody-else", "cluster1");
     let key = Key::namespaced("cluster1", "of-somebody-else");

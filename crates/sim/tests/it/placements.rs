@@ -218,7 +218,7 @@ proptest! {
 }
 
 #[test]
-fn a_cluster_that_is_deleted_leaves_the_decisions_although_its_set_is_malformed() {
+fn a_deleted_cluster_leaves_the_decisions_even_if_its_set_is_malformed() {
     let mut hub = Hub::new();
     let clusters = [Event::Put(0, 0), Event::Put(1, 1), Event::Put(2, 2)];
     let first = [Event::Team(1), Event::Bind(true, true)].into_iter().chain(clusters);

@@ -116,7 +116,7 @@ fn a_second_policy_holds_an_add_on_and_each_says_what_it_contributes() {
 }
 
 #[test]
-fn the_last_valid_strategy_stays_in_force_although_nobody_made_a_policy() {
+fn the_last_valid_strategy_stays_in_force_without_a_policy() {
     let mut world = world(4);
     template(&mut world, "msa", "msa:0.4.0");
     addon(&mut world, "msa", progressive());

@@ -131,7 +131,7 @@ fn a_plan_names_a_set_whose_rollout_will_stop() {
 }
 
 #[test]
-fn a_freeze_window_of_a_policy_delays_the_waves_of_the_plan_as_it_then_does() {
+fn a_plan_predicts_the_delay_by_a_freeze_window() {
     let mut world = fleet(5, 3);
     apply(&mut world, &commit(1, add_on(1).files()));
     // It is 8 o'clock.
@@ -164,7 +164,7 @@ fn a_freeze_window_of_a_policy_delays_the_waves_of_the_plan_as_it_then_does() {
 }
 
 #[test]
-fn removals_above_the_budget_wait_in_the_plan_as_they_then_do() {
+fn a_plan_predicts_removals_that_wait_for_the_budget() {
     let mut world = fleet(5, 5);
     apply(&mut world, &commit(1, add_on(1).files()));
     policy(&mut world, json!({"addOns": ["app"], "removalBudget": 1}));

@@ -288,7 +288,7 @@ fn a_config_repo_whose_objects_the_hub_refuses_now_refuses_the_same_objects_agai
 }
 
 #[test]
-fn a_commit_with_the_same_objects_stands_for_the_one_that_another_config_repo_had_applied() {
+fn a_commit_with_equal_objects_replaces_the_applied_commit_of_another_config_repo() {
     let (mut world, apps) = of_two_paths();
     let of = |number, a, b| commit(number, maps(&[("infra/a.yaml", 0..a), ("apps/b.yaml", 8..b)]));
     let (first, second) = (of(1, 2, 10), of(2, 3, 10));

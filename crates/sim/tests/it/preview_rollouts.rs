@@ -121,7 +121,7 @@ pub(crate) fn compare_rollouts(preview: &Preview, rollout: &Rollout) -> Result<(
 }
 
 #[test]
-fn another_order_or_an_approval_that_nobody_asks_for_is_no_plan_of_a_rollout() {
+fn a_plan_with_another_order_or_an_unrequested_approval_does_not_match_the_rollout() {
     let mut world = fleet(5, 3);
     let add_on = Content { version: Some(0), strategy: 4, ..Content::default() };
     let mut content = FleetContent { content: add_on, set: None, policy: Some(ASKS) };

@@ -108,7 +108,7 @@ fn a_rollout_continues_after_the_deadline_of_a_cluster_whose_addon_cannot_be_cre
 }
 
 #[test]
-fn an_addon_without_a_policy_says_where_it_cannot_be_created() {
+fn an_addon_without_a_policy_names_clusters_on_which_it_cannot_be_created() {
     let mut world = with(Setup { execute: refuse::<0>, ..Setup::default() }, 7, 3);
     world.run_for(seconds(60)).unwrap();
     template(&mut world, "msa", "msa:0.4.0");

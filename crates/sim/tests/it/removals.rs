@@ -385,7 +385,7 @@ fn policy(world: &mut World, spec: Value) {
 }
 
 #[test]
-fn a_new_addon_reaches_the_canary_first_and_nobody_else_before_it_works() {
+fn a_new_addon_reaches_other_clusters_only_after_it_works_on_the_canary() {
     let mut world = world(4);
     policy(&mut world, json!({"rollOut": "InstallAndContent"}));
     template(&mut world, "msa", "msa:0.4.9");

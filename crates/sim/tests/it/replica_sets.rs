@@ -163,7 +163,7 @@ fn a_breach_returns_the_clusters_of_a_set_to_the_template_before() {
 }
 
 #[test]
-fn a_snapshot_that_somebody_deletes_comes_back_so_that_a_set_can_return_to_it() {
+fn a_deleted_snapshot_comes_back_so_that_a_set_can_return_to_it() {
     let mut world = world(2);
     select_all(&mut world);
     policy(&mut world, json!({"replicaSets": ["default/settings"], "onBreach": "Rollback"}));
@@ -184,7 +184,7 @@ fn a_snapshot_that_somebody_deletes_comes_back_so_that_a_set_can_return_to_it() 
 }
 
 #[test]
-fn snapshots_that_somebody_deletes_in_the_middle_of_a_rollout_are_written_again_from_the_works() {
+fn snapshots_that_are_deleted_during_a_rollout_are_restored_from_the_works() {
     let mut world = world(4);
     select_all(&mut world);
     policy(&mut world, json!({"replicaSets": ["default/settings"], "onBreach": "Rollback"}));

@@ -52,7 +52,7 @@ fn a_template_that_cannot_be_rendered_is_reported_and_changes_no_cluster() {
 }
 
 #[test]
-fn a_variable_that_nothing_defines_is_refused_where_the_addon_asks_for_that() {
+fn an_undefined_variable_is_refused_if_the_addon_requires_definitions() {
     let mut world = world(2);
     template(&mut world, "msa", "msa:0.4.0{{SUFFIX}}");
     addon(&mut world, "msa", json!({"type": "All"}));

@@ -100,7 +100,7 @@ fn a_manifest_whose_write_was_not_reached_is_applied_later() {
 }
 
 #[test]
-fn an_agent_keeps_watching_the_objects_of_a_work_that_is_made_anew() {
+fn an_agent_keeps_watching_the_objects_of_a_recreated_work() {
     for seed in 4..8 {
         let mut world = seeded(seed, 1);
         template(&mut world, "msa-0.4.0", "msa:0.4.0");

@@ -61,7 +61,7 @@ fn refused(before: Value, after: Value) -> [Vec<String>; 2] {
 }
 
 #[test]
-fn a_rule_is_evaluated_wherever_it_stands() {
+fn a_rule_is_evaluated_at_every_level() {
     let list = |second: &str| json!({ "list": [{ "name": "x" }, { "name": second, "other": "o" }] });
     for (before, after, fields) in [
         (list("y"), list("y"), vec![]),

@@ -9,7 +9,7 @@ fn check(value: Json, expected: &str) {
 }
 
 #[test]
-fn strings_are_quoted_where_they_could_be_mistaken() {
+fn ambiguous_strings_are_quoted() {
     for (text, expected) in [
         ("plain", " plain"),
         ("", " \"\""),

@@ -180,7 +180,7 @@ async fn damage_of_what_was_synced_is_refused_by_line() {
 }
 
 #[test]
-fn nothing_is_read_where_no_journal_is() {
+fn a_missing_journal_reads_as_empty() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("data");
     assert_eq!(content(&dir).unwrap(), (Vec::new(), End::default()));

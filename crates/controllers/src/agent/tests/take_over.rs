@@ -308,7 +308,7 @@ fn a_deletion_resumes_wherever_it_stopped() {
 }
 
 #[test]
-fn an_eviction_that_runs_is_stopped_by_its_work_and_begins_anew_without_it() {
+fn a_returning_work_stops_its_eviction_and_a_lost_one_restarts_it() {
     let evicting = |mut inventory: Value| {
         inventory["status"]["evictionStartTime"] = "2020-01-01T00:00:00Z".into();
         inventory

@@ -81,7 +81,7 @@ fn the_objects_of_a_new_work_are_looked_up_while_its_inventory_is_created() {
 }
 
 #[test]
-fn nothing_is_reported_of_a_work_before_its_objects_have_been_applied() {
+fn no_status_is_reported_before_the_objects_have_been_applied() {
     let (mut hub, mut written) = with_a_work();
     hub.put(Object::from_value(work("b")).unwrap());
     (0..3).for_each(|_| written.extend(run(&mut hub, false)));

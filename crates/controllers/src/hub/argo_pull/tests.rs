@@ -263,7 +263,7 @@ fn an_operation_moves_to_the_work_and_starts_once() {
 }
 
 #[test]
-fn the_status_has_what_the_agent_reports_and_is_written_where_it_differs() {
+fn the_status_shows_the_report_of_the_agent_and_is_written_if_it_differs() {
     let values = [
         ("healthStatus", "Healthy"),
         ("syncStatus", "Synced"),

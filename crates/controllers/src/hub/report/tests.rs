@@ -358,7 +358,7 @@ fn a_branch_that_a_person_took_away_stops_the_report_until_the_spec_changes() {
 }
 
 #[test]
-fn a_hub_stops_reporting_where_another_one_with_its_identity_reports() {
+fn a_hub_stops_reporting_if_another_hub_with_its_identity_reports() {
     let fenced = || Err(Failure { kind: FailureKind::FieldConflict, message: "writer 2".into() });
     let (repo, soon) = after(fenced(), SignedDuration::from_mins(5));
     let status = repo.status.clone().unwrap();

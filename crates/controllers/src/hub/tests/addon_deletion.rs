@@ -57,7 +57,7 @@ fn clusters_lose_a_deleted_addon_only_while_our_finalizer_holds_it_and_its_depen
 }
 
 #[test]
-fn a_deleted_addon_is_released_when_the_hub_itself_has_it_on_no_cluster() {
+fn a_deleted_addon_is_released_once_no_cluster_has_it() {
     let cma = deleted(&[ADDON_REMOVAL_FINALIZER]);
     let released: Read<_> = Ok(Action::remove_finalizers(&cma, &[ADDON_REMOVAL_FINALIZER]));
     assert!(released.as_ref().is_ok_and(Option::is_some));
@@ -89,7 +89,7 @@ fn on_a_cluster() -> OnClusters {
 }
 
 #[test]
-fn a_cluster_that_has_the_addon_or_cannot_be_read_holds_the_deletion_by_itself() {
+fn one_cluster_with_the_addon_or_an_unreadable_one_holds_the_deletion() {
     let cma = deleted(&[ADDON_REMOVAL_FINALIZER]);
     let view = Fleet::default().caches();
     assert_eq!(release(&cma, &on_a_cluster(), &view), Ok(None));

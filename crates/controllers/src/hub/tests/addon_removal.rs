@@ -232,7 +232,7 @@ fn four_decided(policy: &Value) -> Fleet {
 }
 
 #[test]
-fn a_batch_is_of_the_budget_or_of_one_where_the_removal_is_rolled_out() {
+fn a_batch_has_the_size_of_the_budget_or_one_if_the_removal_is_rolled_out() {
     for (policy, batch) in [
         (json!({"removalBudget": 1}), 4),
         (json!({"removalBudget": 0, "rollOut": "InstallAndContent"}), 1),
@@ -310,7 +310,7 @@ fn exactly_the_addons_that_leave_later_and_have_no_mark_get_one() {
 }
 
 #[test]
-fn a_record_that_tells_the_decision_is_not_written_although_the_window_of_a_removal_passes() {
+fn an_expired_window_alone_does_not_rewrite_the_record() {
     let mut fleet = Fleet::new(Vec::new(), &json!({}));
     for time in [RECENTLY, LONG_AGO] {
         fleet.policies[0]["status"] = lost("c8", time);

@@ -57,7 +57,7 @@ fn asked(case: Case) -> &'static str {
 }
 
 #[test]
-fn a_client_asks_for_the_addons_of_others_where_a_binding_names_it() {
+fn a_client_requests_addons_of_others_if_a_binding_names_it() {
     assert_eq!(asked(FORWARDED), "custom");
     assert_eq!(asked(Case { named: "other", ..FORWARDED }), "", "no binding names it");
     let of_another = "system:open-cluster-management:c10:agent";

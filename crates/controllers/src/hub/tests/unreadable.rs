@@ -151,7 +151,7 @@ fn an_addon_is_installed_elsewhere_and_removed_from_no_cluster_that_cannot_be_re
 }
 
 #[test]
-fn a_rollout_takes_a_cluster_that_cannot_be_read_as_one_that_does_not_answer() {
+fn an_unreadable_cluster_counts_as_unreachable_in_a_rollout() {
     let explained = explain("a", &fleet(), Timestamp::UNIX_EPOCH).unwrap().unwrap();
     let silent =
         CLUSTERS.map(|name| matches!(explained.states.get(name), Some(ClusterState::Unreachable { .. })));
@@ -159,7 +159,7 @@ fn a_rollout_takes_a_cluster_that_cannot_be_read_as_one_that_does_not_answer() {
 }
 
 #[test]
-fn a_placement_keeps_a_cluster_that_cannot_be_read_and_selects_none_anew() {
+fn a_placement_keeps_an_unreadable_cluster_and_selects_no_new_one() {
     let decided = |caches: &Caches| {
         let plan =
             PlacementController::plan(&Key::namespaced("default", "fleet"), caches, Timestamp::UNIX_EPOCH)
@@ -244,7 +244,7 @@ fn a_list_for_argo_cd_does_not_wait_for_application_sets_that_may_not_be_read() 
 }
 
 #[test]
-fn removals_in_batches_go_on_although_a_cluster_that_the_addon_leaves_cannot_be_read() {
+fn removals_in_batches_continue_if_a_leaving_cluster_cannot_be_read() {
     let mut caches = fleet();
     let policy = json!({"metadata": {"name": "p"}, "spec": {"rollOut": "InstallAndContent"}});
     caches.replace::<RolloutPolicy>(Site::Hub, vec![typed(policy)], "2");

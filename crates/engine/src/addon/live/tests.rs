@@ -86,7 +86,7 @@ fn an_addon_is_held_for_its_jobs_and_for_works_on_another_cluster() {
 }
 
 #[test]
-fn jobs_are_written_where_a_finalizer_holds_the_addon_and_the_hub_accepts_the_cluster() {
+fn jobs_are_written_if_a_finalizer_holds_the_addon_and_the_cluster_is_accepted() {
     let jobs = |finalizers: &[&str], is_accepted| {
         let live = LiveAddOn::new(addon(finalizers, Some("h")), valid(), Vec::new(), Vec::new());
         let parts = parts(&live, manifests());

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn the_certificates_of_a_proxy_are_on_the_cluster_where_a_workload_mounts_them() {
+    fn the_certificates_of_a_proxy_are_deployed_if_a_workload_mounts_them() {
         let manifest = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "ns"},
             "spec": {"template": {"spec": {"containers": [{"name": "c"}]}}}});
         let template = json!({"addonName": "a", "agentSpec": {"workload": {"manifests": [manifest]}}});

@@ -151,7 +151,7 @@ fn workloads_get_environment_credentials_and_mirrors_and_keep_unknown_fields() {
 }
 
 #[test]
-fn every_kind_with_pods_and_init_containers_are_decorated_where_the_manifest_asks() {
+fn pods_and_init_containers_of_every_kind_are_decorated_on_request() {
     let config = json!({
         "agentInstallNamespace": "",
         "nodePlacement": {"nodeSelector": {"a": "b"}},

@@ -96,7 +96,7 @@ fn an_annotation_has_the_options_of_the_installation_and_another_one_the_image()
 }
 
 #[test]
-fn users_join_by_themselves_only_where_the_gate_is_on() {
+fn users_join_automatically_only_if_the_gate_is_on() {
     let bindings = |mode: &str| {
         let gates = json!([{"feature": "ManagedClusterAutoApproval", "mode": mode}]);
         let drivers = json!([{"authType": "csr", "csr": {"autoApprovedIdentities": ["b"]}}]);
@@ -112,7 +112,7 @@ fn users_join_by_themselves_only_where_the_gate_is_on() {
 }
 
 #[test]
-fn clusters_are_published_only_where_the_gate_is_on() {
+fn clusters_are_published_only_if_the_gate_is_on() {
     let profiles = |mode: &str| {
         let gates = json!([{"feature": "ClusterProfile", "mode": mode}]);
         let spec = json!({"registrationConfiguration": {"featureGates": gates}});

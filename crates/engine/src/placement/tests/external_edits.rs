@@ -50,7 +50,7 @@ fn a_decision_that_is_deleted_after_a_change_of_the_spec_comes_back() {
 }
 
 #[test]
-fn a_decision_of_another_name_gives_its_clusters_to_ours_and_goes() {
+fn a_decision_with_another_name_hands_its_clusters_over_and_is_deleted() {
     for name in ["stranger", "p-decision-0", "p-decision-01", "p-decision-4294967296"] {
         let mut hub =
             hub(json!({ "decisionStrategy": { "groupStrategy": { "clustersPerDecisionGroup": 2 } } }), 3);

@@ -118,7 +118,7 @@ fn a_misconfiguration_keeps_the_last_good_decisions_and_says_so() {
 }
 
 #[test]
-fn a_misconfiguration_is_reported_where_no_cluster_would_come_upon_it() {
+fn a_misconfiguration_is_reported_even_if_no_cluster_reaches_it() {
     let mut hub = hub(json!({ "tolerations": [{ "value": "v" }] }), &[]);
     hub.sets.clear();
     hub.schedule();

@@ -95,7 +95,7 @@ fn a_summary_counts_the_conditions_of_works_with_the_newest_template() {
 }
 
 #[test]
-fn a_work_that_changes_is_taken_from_the_counts_as_it_was() {
+fn the_old_state_of_a_changed_work_is_subtracted_from_the_counts() {
     let mut counts = counts(&[(HEALTHY, true), (BUSY, false)]);
     counts.count(&work(BUSY), false, false);
     counts.count(&work(FAILED), true, true);

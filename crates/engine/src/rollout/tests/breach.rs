@@ -71,7 +71,7 @@ fn a_breach_by_late_clusters_quarantines_once_it_was_on_record_while_they_could_
 }
 
 #[test]
-fn a_breach_that_is_on_record_ends_with_a_report_and_another_one_has_its_time_anew() {
+fn a_recorded_breach_ends_with_a_report_and_the_next_one_starts_its_time_again() {
     let mut input = rollout([None]);
     assert!(!quarantine(&mut input, BACK));
     let mut done = rollout([Some(Report::Succeeded)]);
@@ -119,7 +119,7 @@ fn a_record_is_read_back_as_it_was_decided() {
 }
 
 #[test]
-fn a_breach_on_record_quarantines_although_every_cluster_has_relapsed_since() {
+fn a_recorded_breach_quarantines_even_after_every_cluster_has_relapsed() {
     let relapsed = Some(Report::Relapsed { failed: false });
     let mut over = rollout([relapsed, relapsed]);
     assert_eq!([30, 30 + 300].map(|second| quarantine(&mut over, second)), [false, false], "it had ended");
@@ -131,7 +131,7 @@ fn a_breach_on_record_quarantines_although_every_cluster_has_relapsed_since() {
 }
 
 #[test]
-fn nothing_is_on_record_where_a_breach_quarantines_nothing() {
+fn no_breach_is_recorded_if_it_quarantines_nothing() {
     let rollback = || rollout([None]).policy.unwrap();
     let policies = [
         ("pause on a breach", Policy { on_breach: OnBreach::Pause, ..rollback() }),

@@ -55,7 +55,7 @@ fn an_object_that_a_commit_restores_no_longer_counts_as_deleted() {
 }
 
 #[test]
-fn where_a_config_repo_cannot_judge_a_commit_recorded_and_replaced_objects_wait_too() {
+fn recorded_and_replaced_objects_wait_too_if_a_config_repo_cannot_judge_the_commit() {
     let recorded = (["a", "b"], [config_map("a", "1"), config_map("d", "1")], "b");
     let replaced =
         (["a", "c-2456789bcd"], [config_map("a", "1"), config_map("c-fghkmt2456", "1")], "c-2456789bcd");

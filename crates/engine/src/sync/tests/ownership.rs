@@ -53,7 +53,7 @@ fn check(live: Option<Object>, claimed: &[(&str, &str)], takeover: Takeover) -> 
 }
 
 #[test]
-fn an_object_of_somebody_else_is_taken_over_as_the_policy_says() {
+fn a_foreign_object_is_taken_over_according_to_the_policy() {
     let (same, other) = (|| Some(config_map(json!({"x": "y"}), "1")), || Some(config_map(json!({}), "2")));
     assert_eq!(check(None, &[], Takeover::Never), Ok("available"));
     assert_eq!(check(same(), &[], Takeover::IfNoDiff), Ok("available"));

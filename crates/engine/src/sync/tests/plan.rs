@@ -87,7 +87,7 @@ fn a_kind_defined_in_the_same_commit_does_not_wait() {
 }
 
 #[test]
-fn every_deletion_waits_where_a_config_repo_cannot_judge_the_commit_and_says_why() {
+fn every_deletion_waits_with_a_reason_if_a_config_repo_cannot_judge_the_commit() {
     let all: Vec<_> = (0..8).map(|i| config_map(&format!("c{i}"), "1")).collect();
     let mut hub = Hub::new();
     hub.settle(&commit(&all));

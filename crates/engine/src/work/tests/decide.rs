@@ -83,7 +83,7 @@ fn a_key_with_a_dash_at_its_end_is_removed_and_never_applied() {
 }
 
 #[test]
-fn a_manifest_that_was_not_the_last_one_is_applied_also_where_the_object_is_as_wanted() {
+fn a_changed_manifest_is_applied_even_if_the_object_already_matches() {
     for (strategy, forces) in [("Update", true), ("ServerSideApply", false)] {
         let strategy = json!({"type": strategy});
         let manifest = deployment(json!({}), json!({"replicas": 1}));

@@ -54,7 +54,7 @@ fn drift_on_the_spoke_is_corrected_while_the_hub_is_away() {
 }
 
 #[test]
-fn a_key_that_the_spoke_refuses_waits_whatever_changes_there() {
+fn a_key_that_the_spoke_refuses_waits_despite_changes_there() {
     let mut harness = waiting_for_the_hub();
     harness.deleted("Deployment", "d");
     harness.after(1);

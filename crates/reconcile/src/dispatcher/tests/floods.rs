@@ -188,7 +188,7 @@ fn writes_that_a_webhook_undoes_are_repeated_less_and_less_often() {
 }
 
 #[test]
-fn a_write_that_succeeds_after_conflicts_is_not_taken_for_one_that_a_webhook_undoes() {
+fn a_success_after_conflicts_does_not_count_as_undone_by_a_webhook() {
     let mut harness = Harness::new::<Summary>();
     harness.listed("Secret", &[]);
     harness.listed("ConfigMap", &[map("a")]);

@@ -90,7 +90,7 @@ fn a_key_that_changes_while_its_writes_are_executed_is_planned_again() {
 }
 
 #[test]
-fn keys_are_executed_beside_each_other_up_to_a_limit() {
+fn keys_are_executed_concurrently_up_to_a_limit() {
     let maps: Vec<Value> = (0..40).map(|i| map(&format!("map-{i}"))).collect();
     let mut harness = ready(&maps);
     harness.after(1);
@@ -153,7 +153,7 @@ fn a_slow_decision_holds_up_no_other_controller() {
 }
 
 #[test]
-fn a_failed_key_waits_whatever_wakes_it() {
+fn a_failed_key_waits_despite_wakes() {
     let mut harness = ready(&[map("a")]);
     harness.after(1);
     harness.fail(FailureKind::Invalid);
