@@ -224,7 +224,7 @@ async fn helm_pulls_the_charts_of_a_release_from_a_registry() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kubectl_installs_the_operator_from_one_file_of_a_release() {
+async fn kubectl_installs_from_one_file_of_a_release_what_upgrade_continues() {
     let file = released().join("release/release.yaml");
     let text = fs::read_to_string(&file).unwrap();
     let objects = text.split("\n---\n").map(|document| serde_saphyr::from_str::<Value>(document).unwrap());
@@ -238,8 +238,12 @@ async fn kubectl_installs_the_operator_from_one_file_of_a_release() {
     let hub = Cluster::start("release").await;
     let kubectl = Kubectl::new(&hub.kubeconfig, home.path().to_owned());
     kubectl.run(&["apply", "--server-side", "-f", file.to_str().unwrap()]);
-    let deployment = ["get", "deployment", "wheelwright-operator", "-n", "wheelwright-system", "-o", "name"];
-    assert_eq!(kubectl.run(&deployment).trim(), "deployment.apps/wheelwright-operator");
+    // The objects are those of `wheelwright install`, so that there is nothing to change.
+    let mut upgrade = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+    upgrade.args(["upgrade", "--wait", "0", "--kubeconfig"]).arg(&hub.kubeconfig);
+    let upgraded = succeeded(upgrade.output().unwrap());
+    assert!(upgraded.contains("wheelwright-system/wheelwright-operator unchanged\n"), "{upgraded}");
+    assert!(!upgraded.contains("configured"), "{upgraded}");
 }
 
 #[test]
