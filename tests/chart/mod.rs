@@ -4,6 +4,7 @@
 mod agent;
 mod container;
 mod kustomize;
+mod packed;
 mod profiles;
 mod random_values;
 mod render;

@@ -4,7 +4,7 @@
 //! same input gives the same output on every machine. Without a seed, it rejects charts whose documents contain
 //! random values. It reads no file, queries no cluster and starts no process.
 //!
-//! `load` reads the chart, `values` and `dependencies` compute its values, `engine` runs its templates in Go's
+//! `load` reads the chart, packed or not, `values` and `dependencies` compute its values, `engine` runs its templates in Go's
 //! language (`template`, `funcs`, `print`), and `manifest` sorts the output.
 
 mod budget;
@@ -33,7 +33,7 @@ mod yaml;
 pub use budget::Work;
 pub use capabilities::KUBE_VERSION;
 pub use error::Error;
-pub use load::{MAX_BYTES, Tree};
+pub use load::{MAX_BYTES, Tree, unpack};
 pub use manifest::Document;
 pub use random::Fresh;
 pub use render::{Hooks, Rendered, Request, Values, release_name, render};

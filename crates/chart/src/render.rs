@@ -4,7 +4,7 @@ use crate::budget::{Budget, Work};
 use crate::capabilities::capabilities;
 use crate::engine::{self, Release};
 use crate::error::Error;
-use crate::load::{Tree, bytes, load};
+use crate::load::{Tree, load};
 use crate::manifest::{Document, sorted};
 use crate::random::{Draw, Fresh, Purpose};
 use crate::semver::{Version, satisfies};
@@ -17,6 +17,8 @@ use crate::{dependencies, schema};
 pub struct Request<'a> {
     /// The files of the chart, relative to its directory.
     pub files: &'a Tree,
+    /// True if the files come from an archive. Helm applies `.helmignore` only to directories.
+    pub is_packed: bool,
     /// Values files. Later ones override earlier ones.
     pub values: &'a [Values],
     /// Texts of `--set`, which override the files.
@@ -144,7 +146,7 @@ fn render_with(
     fresh: Fresh,
     purpose: Purpose,
 ) -> Result<(Rendered, Vec<Draw>), Error> {
-    let mut chart = load(request.files)?;
+    let (mut chart, bytes) = load(request.files, request.is_packed)?;
     let given = given_values(request)?;
     if chart.metadata.is_library {
         return Err(Error::new("library charts are not installable".to_owned())
@@ -156,7 +158,7 @@ fn render_with(
     let values = coalesce_values(&chart, &given)?;
     check_kube_version(&chart.metadata.kube_version, &capabilities.kube_version.version)?;
     let release = self::release(request.release, request.namespace);
-    let read = Work { steps: 0, bytes: bytes(request.files) };
+    let read = Work { steps: 0, bytes };
     let budget = Budget::new(request.limits.without(read));
     schema::check(&chart, &values, &budget)?;
     let checked = read.and(budget.done());

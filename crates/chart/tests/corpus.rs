@@ -66,6 +66,7 @@ fn compare(case: &Path, tree: &Tree) -> Result<(), String> {
     let values = [Values { file: "values.yaml".to_owned(), text }];
     let rendered = render(&Request {
         files: tree,
+        is_packed: false,
         values: &values,
         set: &[],
         release: "rel",

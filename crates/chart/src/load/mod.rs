@@ -1,5 +1,6 @@
 //! Loads a chart from a tree of files (Helm's `chart/loader`).
 
+mod archive;
 mod ignore;
 mod metadata;
 
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 pub(crate) use metadata::{Dependency, Metadata};
 
+use self::archive::Room;
 use self::ignore::Rules;
 use crate::error::Error;
 use crate::object::Files;
@@ -19,6 +21,9 @@ use crate::value::{Fields, Map, Value};
 const MAX_DEPTH: usize = 20;
 /// Maximum bytes of all files of a chart. Helm's limit is 5 MB per file.
 pub const MAX_BYTES: usize = 64 << 20;
+
+/// The mark at the start of UTF-8 files, which Helm removes.
+const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// Files by path, relative to the chart directory.
 pub type Tree = BTreeMap<String, Arc<[u8]>>;
@@ -67,28 +72,34 @@ fn walk_order(a: &str, b: &str) -> Ordering {
     a.split('/').cmp(b.split('/'))
 }
 
-/// Returns the total size of all files.
-pub(crate) fn bytes(tree: &Tree) -> usize {
-    tree.values().map(|bytes| bytes.len()).sum()
+/// Unpacks a chart archive (`.tgz`).
+///
+/// # Errors
+/// Fails if the archive is damaged, exceeds a limit, or has entries that a chart cannot have.
+pub fn unpack(archive: &[u8]) -> Result<Tree, Error> {
+    archive::unpack(archive, &mut Room::new())
 }
 
-/// Loads a chart, without the files that `.helmignore` excludes.
-pub(crate) fn load(tree: &Tree) -> Result<Chart, Error> {
-    if bytes(tree) > MAX_BYTES {
-        return Err(Error::budget("files", format!("the chart has more than {MAX_BYTES} bytes")));
+/// Loads a chart. Also returns the bytes of its files, with those of packed subcharts.
+pub(crate) fn load(tree: &Tree, is_packed: bool) -> Result<(Chart, usize), Error> {
+    let mut room = Room::new();
+    tree.values().try_for_each(|bytes| room.take(bytes.len()))?;
+    let mut files = borrowed(tree);
+    if !is_packed {
+        let rules = tree.get(".helmignore").map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        let rules = Rules::parse(&rules.unwrap_or_default())
+            .map_err(|why| Error::new(why).in_file(".helmignore", None))?;
+        files.retain(|path, _| !rules.ignore(path));
     }
-    let rules = tree.get(".helmignore").map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-    let rules = Rules::parse(&rules.unwrap_or_default())
-        .map_err(|why| Error::new(why).in_file(".helmignore", None))?;
-    let files = tree
-        .iter()
-        .filter(|(path, _)| !rules.ignore(path))
-        .map(|(path, bytes)| (path.clone(), bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)))
-        .collect();
-    chart(files, 0)
+    let chart = chart(files, 0, &mut room)?;
+    Ok((chart, room.taken()))
 }
 
-fn chart(files: BTreeMap<String, &[u8]>, depth: usize) -> Result<Chart, Error> {
+fn borrowed(tree: &Tree) -> BTreeMap<String, &[u8]> {
+    tree.iter().map(|(path, bytes)| (path.clone(), bytes.strip_prefix(BOM).unwrap_or(bytes))).collect()
+}
+
+fn chart(files: BTreeMap<String, &[u8]>, depth: usize, room: &mut Room) -> Result<Chart, Error> {
     if depth > MAX_DEPTH {
         return Err(Error::budget(
             "subcharts",
@@ -130,20 +141,39 @@ fn chart(files: BTreeMap<String, &[u8]>, depth: usize) -> Result<Chart, Error> {
         }
     }
     let mut dependencies = Vec::new();
-    for (directory, mut files) in subcharts {
-        if directory.starts_with(['_', '.']) {
+    for (name, files) in subcharts {
+        if name.starts_with(['_', '.']) {
             continue;
         }
-        if directory.ends_with(".tgz") {
-            return Err(Error::new(format!("charts/{directory} is an archive; unpack it in the repository")));
-        }
-        files.remove("");
-        let subchart = chart(files, depth + 1);
+        let subchart = subchart(&name, files, depth + 1, room);
         dependencies.push(subchart.map_err(|error| {
-            error.within(format!("error unpacking subchart {directory} in {}", metadata.name))
+            error.within(format!("error unpacking subchart {name} in {}", metadata.name))
         })?);
     }
     Ok(Chart { metadata, values, schema, templates, files: Files(Rc::new(others)), dependencies })
+}
+
+/// Loads an entry of `charts/`. Errors name the file in the chart that holds it.
+fn subchart(
+    name: &str,
+    mut files: BTreeMap<String, &[u8]>,
+    depth: usize,
+    room: &mut Room,
+) -> Result<Chart, Error> {
+    let path = format!("charts/{name}");
+    let file = files.remove("");
+    if !name.ends_with(".tgz") {
+        return chart(files, depth, room).map_err(|error| match &error.file {
+            Some(file) => Error { file: Some(format!("{path}/{file}")), ..error },
+            None => error,
+        });
+    }
+    let packed = file.ok_or_else(|| Error::new("it is a directory, not an archive"));
+    let subchart = packed.and_then(|packed| {
+        let tree = archive::unpack(packed, room)?;
+        chart(borrowed(&tree), depth, room)
+    });
+    subchart.map_err(|error| error.in_file(&path, None))
 }
 
 fn text(path: &str, bytes: &[u8]) -> Result<String, Error> {

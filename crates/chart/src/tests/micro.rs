@@ -23,7 +23,7 @@ fn rendered(template: &str) -> Result<String, String> {
     ] {
         tree.insert(path.to_owned(), text.as_bytes().into());
     }
-    let chart = load(&tree).unwrap();
+    let (chart, _) = load(&tree, false).unwrap();
     let values = coalesce_values(&chart, &Map::new(Default::default())).unwrap();
     let fresh = Fresh { seed: [7; 32], now: jiff::Timestamp::from_second(1_800_000_000).unwrap() };
     let release = Release {

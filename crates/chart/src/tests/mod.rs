@@ -5,6 +5,7 @@ mod charts;
 mod fresh;
 mod keys;
 mod micro;
+mod packed;
 mod schema;
 
 use crate::budget::Work;
@@ -19,6 +20,7 @@ const CHART: &str = "{name: c, version: 0.1.0, apiVersion: v2}";
 fn request(files: &Tree) -> Request<'_> {
     Request {
         files,
+        is_packed: false,
         values: &[],
         set: &[],
         release: "rel",

@@ -35,10 +35,11 @@ const VALUES_FILE: &str = "values.yaml";
 /// The hook events that occur when a commit is applied. Nothing runs other hooks.
 const APPLIED: [&str; 4] = ["pre-install", "post-install", "pre-upgrade", "post-upgrade"];
 
-/// A chart in the repository.
+/// A chart in the repository: a directory, or an archive.
 struct Found {
-    dir: String,
+    path: String,
     files: Tree,
+    is_packed: bool,
 }
 
 impl Build<'_> {
@@ -88,7 +89,7 @@ impl Build<'_> {
         let namespace = self.parameters.namespace.clone();
         let chart =
             HelmChart { name: name.clone(), release_name: name, namespace, location, ..HelmChart::default() };
-        let made = self.rendered(&Found { dir: dir.to_owned(), files }, &chart, &[])?;
+        let made = self.rendered(&Found { path: dir.to_owned(), files, is_packed: false }, &chart, &[])?;
         let mut resmap = ResAccumulator::default().resmap;
         resmap.append(made)?;
         Ok(resmap.into_vec())
@@ -106,33 +107,30 @@ impl Build<'_> {
         self.rendered(&found, chart, &values)
     }
 
-    /// Finds the chart in its home directory, where kustomize would find or download it.
+    /// Finds the chart in its home directory, where kustomize would find or download it, or its archive, as
+    /// `helm pull` names it.
     fn find_chart(&self, dir: &str, chart: &HelmChart, chart_home: &str) -> Result<Found> {
-        let HelmChart { name, version, repo, location, field, .. } = chart;
+        let HelmChart { name, version, repo, .. } = chart;
         let is_pulled = !version.is_empty() && !repo.is_empty();
-        let home = if is_pulled { format!("{chart_home}/{name}-{version}") } else { chart_home.to_owned() };
-        let path = format!("{home}/{name}");
+        let pulled = format!("{chart_home}/{name}-{version}");
+        let path = if is_pulled { format!("{pulled}/{name}") } else { format!("{chart_home}/{name}") };
         let here = |error| at_chart(chart, error);
-        match self.source.find(dir, &path).map_err(here)? {
-            Some(PathTarget::Directory(dir)) => {
-                let files = self.source.files(&dir).map_err(here)?;
-                Ok(Found { dir, files })
+        if let Some(PathTarget::Directory(path)) = self.source.find(dir, &path).map_err(here)? {
+            let files = self.source.files(&path).map_err(here)?;
+            return Ok(Found { path, files, is_packed: false });
+        }
+        let archive =
+            if is_pulled { self.source.find(dir, &format!("{pulled}.tgz")).map_err(here)? } else { None };
+        match archive {
+            Some(PathTarget::File(path, bytes)) => {
+                let files = chart::unpack(&bytes).map_err(|error| {
+                    let reason = reason_of(&error);
+                    let error = RenderError::new(reason, path.clone(), error.message);
+                    Box::new(error.related(&chart.location))
+                })?;
+                Ok(Found { path, files, is_packed: true })
             }
-            Some(PathTarget::File(_, _)) | None => {
-                let message = format!("the chart {name:?} is not in this repository: there is no {path:?}");
-                let source = if repo.is_empty() { Reason::NotFound } else { Reason::Remote };
-                let error = RenderError::at(source, location, message).field(field.clone());
-                let pull = match repo.strip_prefix("oci://") {
-                    Some(_) => format!("helm pull {}/{name}", repo.trim_end_matches('/')),
-                    None if repo.is_empty() => format!("helm pull --repo URL {name}"),
-                    None => format!("helm pull --repo {repo} {name}"),
-                };
-                let version =
-                    if version.is_empty() { String::new() } else { format!(" --version {version}") };
-                Err(Box::new(error.hint(format!(
-                    "charts are not downloaded; commit the output of `{pull}{version} --untar --untardir {home}`"
-                ))))
-            }
+            Some(PathTarget::Directory(_)) | None => Err(missing(chart, chart_home, &path)),
         }
     }
 
@@ -143,7 +141,7 @@ impl Build<'_> {
             Some(file) => read(file)?,
             None => {
                 let bytes = found.files.get(VALUES_FILE).cloned().unwrap_or_default();
-                (joined(&found.dir, VALUES_FILE), bytes)
+                (joined(&found.path, VALUES_FILE), bytes)
             }
         };
         let text = match (chart.values_inline.is_empty(), chart.values_merge) {
@@ -183,6 +181,8 @@ impl Build<'_> {
         let key = Key::namespaced(namespace.clone(), release.clone());
         let rendered = chart::render(&Request {
             files: &found.files,
+            // kustomize unpacks what it downloads.
+            is_packed: false,
             values,
             set: &[],
             release: &release,
@@ -254,9 +254,12 @@ impl Found {
     /// Returns the repository file that Helm names by chart and path. A subchart whose name differs from its
     /// directory is not supported.
     fn file(&self, source: &str) -> Option<String> {
+        if self.is_packed {
+            return None;
+        }
         let paths = [source.split_once('/').map(|(_, path)| path), Some(source)];
         let known = paths.into_iter().flatten().find(|path| self.files.contains_key(*path))?;
-        Some(joined(&self.dir, known))
+        Some(joined(&self.path, known))
     }
 }
 
@@ -284,11 +287,7 @@ pub(super) fn run(
 
 /// Returns the error for a chart that cannot be rendered, at the repository file that caused it.
 fn refused(error: chart::Error, found: &Found, chart: &HelmChart, values: &[Values]) -> Box<RenderError> {
-    let reason = match (error.budget, error.is_fresh) {
-        (Some(_), _) => Reason::TooLarge,
-        (None, true) => Reason::Unsupported,
-        (None, false) => Reason::Chart,
-    };
+    let reason = reason_of(&error);
     let source = error.file.as_deref().unwrap_or_default();
     let is_values = values.iter().any(|values| values.file == source);
     let file = if is_values { Some(source.to_owned()) } else { found.file(source) };
@@ -306,6 +305,32 @@ fn refused(error: chart::Error, found: &Found, chart: &HelmChart, values: &[Valu
         Some(hint) => refused.hint(hint),
         None => refused,
     })
+}
+
+fn reason_of(error: &chart::Error) -> Reason {
+    match (error.budget, error.is_fresh) {
+        (Some(_), _) => Reason::TooLarge,
+        (None, true) => Reason::Unsupported,
+        (None, false) => Reason::Chart,
+    }
+}
+
+/// Returns the error for a chart that is not in the repository.
+fn missing(chart: &HelmChart, chart_home: &str, path: &str) -> Box<RenderError> {
+    let HelmChart { name, version, repo, location, field, .. } = chart;
+    let message = format!("the chart {name:?} is not in this repository: there is no {path:?}");
+    let reason = if repo.is_empty() { Reason::NotFound } else { Reason::Remote };
+    let error = RenderError::at(reason, location, message).field(field.clone());
+    let pull = match repo.strip_prefix("oci://") {
+        Some(_) => format!("helm pull {}/{name}", repo.trim_end_matches('/')),
+        None if repo.is_empty() => format!("helm pull --repo URL {name}"),
+        None => format!("helm pull --repo {repo} {name}"),
+    };
+    let version = if version.is_empty() { String::new() } else { format!(" --version {version}") };
+    let into = if version.is_empty() || repo.is_empty() { "--untar --untardir" } else { "--destination" };
+    Box::new(error.hint(format!(
+        "charts are not downloaded; commit the output of `{pull}{version} {into} {chart_home}`"
+    )))
 }
 
 /// Adds the location of a chart in its kustomization to an error without a location.

@@ -90,3 +90,19 @@ fn links_that_multiply_the_files_of_a_chart_are_refused() {
     let error = render(&tree, "").unwrap_err();
     assert_eq!((error.reason, error.line), (Reason::TooLarge, Some(4)), "{error}");
 }
+
+#[test]
+fn a_damaged_archive_of_a_chart_is_named() {
+    let mut tree = tree();
+    tree.insert(
+        "kustomization.yaml",
+        *b"helmCharts:\n- {name: web, repo: 'https://charts.example.com', version: 1.2.3}\n",
+    );
+    let error = render(&tree, "").unwrap_err();
+    let hint = "charts are not downloaded; commit the output of `helm pull --repo https://charts.example.com web --version 1.2.3 --destination charts`";
+    assert_eq!((error.reason, error.hint.as_deref()), (Reason::Remote, Some(hint)));
+    tree.insert("charts/web-1.2.3.tgz", *b"not an archive");
+    let error = render(&tree, "").unwrap_err();
+    assert_eq!((error.reason, error.file.as_str()), (Reason::Chart, "charts/web-1.2.3.tgz"), "{error}");
+    assert_eq!(error.related[0].to_string(), "kustomization.yaml:2");
+}

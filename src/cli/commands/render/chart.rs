@@ -1,5 +1,7 @@
 //! `wheelwright render --chart`: prints the same as `helm template`.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -18,8 +20,8 @@ const MAX_DEPTH: usize = 32;
 #[derive(Debug, clap::Args)]
 #[group(id = "chart_flags")]
 pub(super) struct ChartArgs {
-    /// Directory of a Helm chart. The command prints its objects, as `helm template` would.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "revision", "repo", "output", "closure", "watch"])]
+    /// Directory or archive (`.tgz`) of a Helm chart. The command prints its objects, as `helm template` would.
+    #[arg(long, value_name = "CHART", conflicts_with_all = ["dir", "revision", "repo", "output", "closure", "watch"])]
     pub(super) chart: Option<PathBuf>,
     /// File with values for the chart. Can be repeated: later files override earlier ones.
     #[arg(short = 'f', long, value_name = "FILE", requires = "chart")]
@@ -44,10 +46,15 @@ pub(super) struct ChartArgs {
     include_crds: bool,
 }
 
-pub(super) fn run(args: &ChartArgs, directory: &Path, ui: &mut Ui) -> CommandResult {
-    let mut files = Tree::new();
-    let mut bytes = 0;
-    read(directory, "", &mut files, &mut bytes)?;
+pub(super) fn run(args: &ChartArgs, chart: &Path, ui: &mut Ui) -> CommandResult {
+    let is_packed = chart.is_file();
+    let files = if is_packed {
+        chart::unpack(&read_archive(chart)?).map_err(|error| refused(chart, error))?
+    } else {
+        let mut files = Tree::new();
+        read(chart, "", &mut files, &mut 0)?;
+        files
+    };
     let values = args.values.iter().map(|path| {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -57,6 +64,7 @@ pub(super) fn run(args: &ChartArgs, directory: &Path, ui: &mut Ui) -> CommandRes
     let Seed { bytes: seed, time: now } = draw_seed()?;
     let rendered = chart::render(&Request {
         files: &files,
+        is_packed,
         values: &values,
         set: &args.set,
         release: &args.release,
@@ -68,23 +76,34 @@ pub(super) fn run(args: &ChartArgs, directory: &Path, ui: &mut Ui) -> CommandRes
         fresh: Some(Fresh { seed, now }),
         limits: Work::MAX,
     });
-    let rendered = rendered.map_err(|error| refused(directory, error))?;
+    let rendered = rendered.map_err(|error| refused(chart, error))?;
     ui.text(rendered.text())?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn refused(directory: &Path, error: chart::Error) -> CommandError {
+fn refused(chart: &Path, error: chart::Error) -> CommandError {
     let hint = error.hint.clone();
     let place = match (&error.file, error.line) {
         (Some(file), Some(line)) => format!(", {file} line {line}"),
         (Some(file), None) => format!(", {file}"),
         (None, _) => String::new(),
     };
-    let error = anyhow!("cannot render the chart {}{place}: {error}", directory.display());
+    let error = anyhow!("cannot render the chart {}{place}: {error}", chart.display());
     match hint {
         Some(hint) => CommandError::hinted(error, hint),
         None => error.into(),
     }
+}
+
+/// Reads an archive, up to the size that a chart may have.
+fn read_archive(path: &Path) -> Result<Vec<u8>, CommandError> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes));
+    read.with_context(|| format!("cannot read {}", path.display()))?;
+    if bytes.len() > MAX_BYTES {
+        return Err(anyhow!("{} has more than {MAX_BYTES} bytes", path.display()).into());
+    }
+    Ok(bytes)
 }
 
 fn read(directory: &Path, prefix: &str, files: &mut Tree, bytes: &mut usize) -> Result<(), CommandError> {
