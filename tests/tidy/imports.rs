@@ -15,6 +15,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("api", &["object"]),
     ("yaml", &[]),
     ("chart", &["yaml"]),
+    ("sops", &["object", "yaml"]),
     ("render", &["chart", "object", "yaml"]),
     ("reconcile", &["api", "object"]),
     ("cel", &["object"]),
