@@ -10,7 +10,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use super::CommandError;
 use crate::shell::now;
 use object::tree::FileTree;
-use object::{Key, Seed};
+use object::{Key, KeyFiles, Seed};
 use render::limits::MAX_FILE_BYTES;
 use render::{Parameters, RandomValues, Reason, RenderError, RenderMemo, Rendered, render_again};
 
@@ -40,14 +40,17 @@ pub(crate) fn draw_seed() -> Result<Seed, CommandError> {
     Ok(Seed { bytes, time: now() })
 }
 
-/// Renders an overlay of a tree. Also returns the Helm releases that draw random values.
+/// Renders an overlay of a tree, with keys for encrypted files. Also returns the Helm releases that draw random
+/// values.
 pub(crate) fn render_tree(
     tree: &FileTree,
     overlay: &str,
     seed: Seed,
+    keys: Option<&KeyFiles>,
 ) -> (Result<Rendered, RenderError>, Vec<Key>) {
     let random = RandomValues { seed: Some(seed), ..RandomValues::default() };
-    let mut parameters = Parameters { random, ..Parameters::default() };
+    let keys = keys.cloned().map(Ok);
+    let mut parameters = Parameters { random, keys, ..Parameters::default() };
     loop {
         let result = render_again(tree, overlay, &parameters, &mut RenderMemo::default(), &|| false);
         match &result {
@@ -68,7 +71,11 @@ pub(crate) fn render_tree(
 ///
 /// # Errors
 /// The directory cannot be read.
-pub(crate) fn render_directory(dir: &Path, seed: Seed) -> Result<Local, CommandError> {
+pub(crate) fn render_directory(
+    dir: &Path,
+    seed: Seed,
+    keys: Option<&KeyFiles>,
+) -> Result<Local, CommandError> {
     let dir = dir.canonicalize().with_context(|| format!("cannot read {}", dir.display()))?;
     if !dir.is_dir() {
         return Err(CommandError::hinted(
@@ -84,7 +91,7 @@ pub(crate) fn render_directory(dir: &Path, seed: Seed) -> Result<Local, CommandE
         read_tree(&base, "", &mut tree, &mut Read::default())?;
         let overlay =
             dir.strip_prefix(&base).map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
-        let (mut result, drawn) = render_tree(&tree, &overlay, seed);
+        let (mut result, drawn) = render_tree(&tree, &overlay, seed, keys);
         let leaves = result.as_ref().is_err_and(|error| error.reason == Reason::OutsideRepository);
         match base.parent() {
             Some(parent) if leaves && base != highest => base = parent.to_path_buf(),
@@ -184,12 +191,13 @@ mod tests {
         write("base/map.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: b}}\n");
         write("overlay/kustomization.yaml", "resources: [../base]\n");
         let overlay = above.path().join("overlay").canonicalize().unwrap();
-        let local = render_directory(&overlay, Seed::PLACEHOLDER).unwrap();
+        let local = render_directory(&overlay, Seed::PLACEHOLDER, None).unwrap();
         assert_eq!(local.base, overlay);
         let error = local.result.err().unwrap();
         assert_eq!((error.reason, error.hint.as_deref()), (Reason::OutsideRepository, Some(OUTSIDE)));
 
         std::fs::create_dir(above.path().join(".git")).unwrap();
-        assert_eq!(render_directory(&overlay, Seed::PLACEHOLDER).unwrap().result.unwrap().objects.len(), 1);
+        let local = render_directory(&overlay, Seed::PLACEHOLDER, None).unwrap();
+        assert_eq!(local.result.unwrap().objects.len(), 1);
     }
 }

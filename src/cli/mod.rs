@@ -19,6 +19,7 @@ mod objects;
 mod origin;
 pub mod output;
 mod runtime;
+mod sops_keys;
 mod tree;
 mod writer;
 

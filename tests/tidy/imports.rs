@@ -16,7 +16,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("yaml", &[]),
     ("chart", &["yaml"]),
     ("sops", &["object", "yaml"]),
-    ("render", &["chart", "object", "yaml"]),
+    ("render", &["chart", "object", "sops", "yaml"]),
     ("reconcile", &["api", "object"]),
     ("cel", &["object"]),
     ("engine", &["api", "cel", "object"]),

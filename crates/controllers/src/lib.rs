@@ -7,6 +7,7 @@
 mod addon_reads;
 pub mod agent;
 pub mod agent_identity;
+pub mod decryption;
 mod followed;
 pub mod hub;
 mod multimap;

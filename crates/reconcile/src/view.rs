@@ -7,11 +7,11 @@ use super::{
     Access, AccessReview, Cancel, DryRun, Index, Lookup, LookupAnswer, Mapping, Memo, PodsQuery,
     ServerHealth, Site, Unreadable,
 };
-use api::gitops::v1alpha1::{ConfigRepo, GitRef, Verify};
+use api::gitops::v1alpha1::{ConfigRepo, Decryption, GitRef, Verify};
 use api::names::RECONCILE_AT_ANNOTATION;
 use api::pod::{PodFacts, Warning};
 use object::tree::Checkout;
-use object::{Gvk, Key, Kind, Metadata as _, Object, ObjectRef, Seed};
+use object::{Gvk, Key, KeyFiles, Kind, Metadata as _, Object, ObjectRef, Seed};
 
 /// Everything a controller may read: typed objects of the hub (and, in the agent, of the spoke), observed objects
 /// of kinds known only at run time, and fetched repositories.
@@ -404,6 +404,8 @@ pub struct SourceIdentity {
     pub reference: GitRef,
     /// `spec.verify`.
     pub verify: Option<Verify>,
+    /// `spec.decryption`, because a fetch also reads the keys.
+    pub decryption: Option<Decryption>,
 }
 
 impl SourceIdentity {
@@ -414,6 +416,7 @@ impl SourceIdentity {
             url: repo.spec.url.clone(),
             reference: repo.spec.r#ref.clone(),
             verify: repo.spec.verify.clone(),
+            decryption: repo.spec.decryption.clone(),
         }
     }
 }
@@ -434,6 +437,9 @@ pub struct Source {
     pub seed: Option<Result<Seed, String>>,
     /// Random bytes for a new seed, if there is none.
     pub entropy: Option<Seed>,
+    /// The keys that decrypt the repository's files, or the reason why they are unreadable; `None` without
+    /// `spec.decryption`.
+    pub keys: Option<Result<KeyFiles, String>>,
 }
 
 impl Source {
@@ -447,6 +453,7 @@ impl Source {
             reconcile_at,
             seed: None,
             entropy: None,
+            keys: None,
         }
     }
 }

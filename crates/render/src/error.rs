@@ -76,6 +76,8 @@ pub enum Reason {
     Patch,
     /// A chart cannot be rendered.
     Chart,
+    /// A file is encrypted, and the keys do not open it.
+    Encrypted,
     /// A limit is exceeded.
     TooLarge,
     /// The rendering was cancelled.
@@ -98,6 +100,7 @@ impl Reason {
             Self::Target => "Target",
             Self::Patch => "Patch",
             Self::Chart => "Chart",
+            Self::Encrypted => "Encrypted",
             Self::TooLarge => "TooLarge",
             Self::Cancelled => "Cancelled",
         }

@@ -18,6 +18,7 @@ mod configurations;
 mod configured;
 mod crds;
 mod decode;
+mod decryption;
 mod document;
 mod error;
 mod fieldspec;
@@ -52,6 +53,7 @@ use std::sync::Arc;
 
 use budget::MemoryBudget;
 use build::Build;
+use decryption::Decryption;
 use object::RenderedObject;
 use object::tree::FileTree;
 use source::Source;
@@ -111,7 +113,8 @@ pub fn render_again(
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Rendered, RenderError> {
     let root = source::join("", root).map_err(|error| RenderError { file: root.into(), ..*error })?;
-    let source = Source::new(tree, MemoryBudget::new(is_cancelled));
+    let keys = Decryption::new(parameters.keys.as_ref());
+    let source = Source::new(tree, keys, MemoryBudget::new(is_cancelled));
     let mut build = Build::new(source, memo.parts(parameters), parameters);
     let result = build.run(&root);
     let result = match build.undrawn.take() {
@@ -128,6 +131,9 @@ pub fn render_again(
         Err(mut error) => {
             if error.file.is_empty() {
                 error.file = root;
+            }
+            if build.source.quotes_plaintext(&error) {
+                return Err(decryption::without_details(*error));
             }
             let text = build.source.text_of(&error.file).unwrap_or_default();
             Err(error.with_excerpt(&text))

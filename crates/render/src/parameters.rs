@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use chart::Fresh;
-use object::{Key, Seed};
+use object::{Key, KeyFiles, Seed};
 
 /// The inputs of a rendering that are not files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub struct Parameters {
     pub namespace: String,
     /// The random values of charts.
     pub random: RandomValues,
+    /// The keys that decrypt files, or the reason why they are unreadable; `None` if there are none.
+    pub keys: Option<Result<KeyFiles, String>>,
 }
 
 /// The source of the random values of charts.

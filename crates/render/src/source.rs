@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::budget::MemoryBudget;
 use super::closure::{Closure, PathEntry, all_paths, entry, file_names};
+use super::decryption::{Decryption, quotes};
 use super::error::{Reason, RenderError, did_you_mean};
 use super::limits::{MAX_DIRECTORIES, MAX_FILE_BYTES, MAX_LINK_BYTES, MAX_LINKS, MAX_PATTERN_BYTES};
 use object::tree::{FileTree, TreeEntry};
@@ -19,21 +20,22 @@ pub(super) struct Source<'a> {
     /// The paths that were read, for the overlay and for each nested part being read, outermost first.
     records: RefCell<Vec<Closure>>,
     directories: Cell<usize>,
+    decryption: Decryption<'a>,
     pub budget: MemoryBudget<'a>,
 }
 
 /// The target of a path in a kustomization.
 pub(super) enum PathTarget {
-    /// A file: its path with links resolved, and its bytes.
+    /// A file: its path with links resolved, and its bytes after decryption.
     File(String, Arc<[u8]>),
     /// A directory: its path with links resolved.
     Directory(String),
 }
 
 impl<'a> Source<'a> {
-    pub(super) fn new(tree: &'a FileTree, budget: MemoryBudget<'a>) -> Self {
+    pub(super) fn new(tree: &'a FileTree, decryption: Decryption<'a>, budget: MemoryBudget<'a>) -> Self {
         let records = RefCell::new(vec![Closure::default()]);
-        Self { tree, records, directories: Cell::new(0), budget }
+        Self { tree, records, directories: Cell::new(0), decryption, budget }
     }
 
     /// Returns the paths that were read so far.
@@ -89,6 +91,24 @@ impl<'a> Source<'a> {
     /// Returns the text of a file that was already read, for excerpts.
     pub(super) fn text_of(&self, file: &str) -> Option<String> {
         self.tree.file(file).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+    }
+
+    /// Returns true if an error is about a decrypted file, or quotes a value of one that was read.
+    pub(super) fn quotes_plaintext(&self, error: &RenderError) -> bool {
+        let records = self.records.borrow();
+        let mut files = records.iter().flat_map(Closure::files);
+        error.reason != Reason::Encrypted
+            && files.any(|(path, bytes)| match self.decryption.open(path, bytes) {
+                Ok(Some(decrypted)) => path == error.file || quotes(error, &decrypted),
+                Ok(None) | Err(_) => false,
+            })
+    }
+
+    /// Returns the bytes of a file after decryption.
+    fn plain(&self, path: &str, bytes: Arc<[u8]>) -> Result<Arc<[u8]>> {
+        let Some(decrypted) = self.decryption.open(path, &bytes)? else { return Ok(bytes) };
+        self.budget.spend(decrypted.bytes.len())?;
+        Ok(decrypted.bytes.into())
     }
 
     /// Counts an entered directory.
@@ -155,15 +175,17 @@ impl<'a> Source<'a> {
     /// Returns the file at a path. Links to directories are not followed.
     ///
     /// # Errors
-    /// Fails if the file is too large to read, so that callers do not treat it as absent.
+    /// Fails if the file is too large to read or cannot be decrypted, so that callers do not treat it as absent.
     pub(super) fn file_at(&self, path: &str) -> Result<Option<Arc<[u8]>>> {
         let in_place = |error: Box<RenderError>| RenderError { file: path.to_owned(), ..*error };
         Ok(match self.entry(path) {
-            PathEntry::File(bytes) => Some(bytes),
+            PathEntry::File(bytes) => Some(self.plain(path, bytes).map_err(in_place)?),
             PathEntry::Large(limit) => return Err(in_place(too_large(path, limit)).into()),
             PathEntry::Link(_) => match self.follow(path) {
                 Ok(Some(PathTarget::File(_, bytes))) => Some(bytes),
-                Err(error) if error.reason == Reason::TooLarge => return Err(in_place(error).into()),
+                Err(error) if matches!(error.reason, Reason::TooLarge | Reason::Encrypted) => {
+                    return Err(in_place(error).into());
+                }
                 Ok(Some(PathTarget::Directory(_)) | None) | Err(_) => None,
             },
             PathEntry::Submodule | PathEntry::Absent | PathEntry::Names(_) | PathEntry::Paths(_) => None,
@@ -225,7 +247,10 @@ impl<'a> Source<'a> {
                     return Err(too_large(&next, MAX_FILE_BYTES));
                 }
                 PathEntry::Large(limit) => return Err(too_large(&next, limit)),
-                PathEntry::File(bytes) => return Ok(Some(PathTarget::File(next, bytes))),
+                PathEntry::File(bytes) => {
+                    let bytes = self.plain(&next, bytes)?;
+                    return Ok(Some(PathTarget::File(next, bytes)));
+                }
                 PathEntry::Link(target) => {
                     links += 1;
                     if links > MAX_LINKS {

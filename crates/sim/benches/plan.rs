@@ -83,6 +83,7 @@ fn main() {
         head: checkout("2", "app:2"),
         refused: BTreeMap::new(),
         seeds: BTreeMap::new(),
+        keys: BTreeMap::new(),
         succeeds_after,
         meets_deadlines: true,
     };

@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use crate::cli::checkout::{HEAD, RepositoryArgs};
 use crate::cli::local_tree::{Local, draw_seed, render_directory, render_tree, with_local_paths};
 use crate::cli::output::Ui;
-use crate::cli::{CommandError, CommandResult};
+use crate::cli::{CommandError, CommandResult, sops_keys};
 use object::{Key, Object, Seed};
 use render::{Closure, RenderError, Rendered};
 
@@ -27,6 +27,9 @@ const DEBOUNCE: Duration = Duration::from_millis(200);
 /// A directory without a kustomization renders its manifests in the order of their names. The command
 /// downloads and runs nothing: it refuses remote bases, charts that are not in the repository, and plugins
 /// that are programs.
+///
+/// Files that are encrypted with SOPS are decrypted with the age keys in the environment variables
+/// `SOPS_AGE_KEY` and `SOPS_AGE_KEY_FILE`. The output then contains their plaintext.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Directory of the overlay. With `--revision` or `--repo`, it is relative to the root of the repository.
@@ -82,13 +85,15 @@ fn rendered(
     seed: Seed,
     ui: &mut Ui,
 ) -> Result<(Result<Rendered, RenderError>, Option<PathBuf>), CommandError> {
+    let keys = sops_keys::from_environment()?;
+    let keys = keys.as_ref();
     let (result, drawn, base) = if args.revision.is_none() && args.repository.repo.is_none() {
-        let Local { base, result, drawn } = render_directory(&args.dir, seed)?;
+        let Local { base, result, drawn } = render_directory(&args.dir, seed, keys)?;
         (result.map_err(|error| with_local_paths(error, &base)), drawn, Some(base))
     } else {
         let repository = args.repository.open()?;
         let checkout = repository.checkout(args.revision.as_deref().unwrap_or(HEAD))?;
-        let (result, drawn) = render_tree(&checkout.tree, &args.dir.to_string_lossy(), seed);
+        let (result, drawn) = render_tree(&checkout.tree, &args.dir.to_string_lossy(), seed, keys);
         (result, drawn, None)
     };
     if result.is_ok() && !drawn.is_empty() {

@@ -295,16 +295,17 @@ async fn fetch(
     };
     let fetched = mirrors.fetch(&repo, &before).await;
     let seed = mirrors.secrets.seed(&repo, before.seed.as_ref()).await;
+    let keys = mirrors.secrets.keys(&repo, before.keys.as_ref()).await;
     let is_lost = matches!((&before.seed, &seed), (Some(Ok(_)), None));
     let entropy = before.entropy.filter(|_| !is_lost).or_else(entropy);
     match fetched {
         Ok(checkout) => {
-            let source = Source { seed, entropy, ..Source::of(&repo, Some(checkout), None) };
+            let source = Source { seed, entropy, keys, ..Source::of(&repo, Some(checkout), None) };
             Fetched { key, source, pause: None, secrets: None }
         }
         Err(FetchError { checkout, error }) => {
             let failure = SourceFailure { reason: error.reason(), message: message(&error) };
-            let source = Source { seed, entropy, ..Source::of(&repo, checkout, Some(failure)) };
+            let source = Source { seed, entropy, keys, ..Source::of(&repo, checkout, Some(failure)) };
             let pause = error.pause();
             let is_mended_by_secrets = error.is_of_secret() && !versions.is_empty();
             let look = async move {

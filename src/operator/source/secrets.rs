@@ -14,8 +14,8 @@ use tokio::time::{sleep, timeout};
 use crate::git::{Credentials, Error};
 use crate::shell::{REQUEST_TIMEOUT, now};
 use api::gitops::v1alpha1::ConfigRepo;
-use controllers::random_values;
-use object::{Key, Seed};
+use controllers::{decryption, random_values};
+use object::{Key, KeyFiles, Seed};
 
 /// The interval between checks of the Secrets that may fix a ConfigRepo's fetch. 100 such ConfigRepos cost the
 /// hub 10 requests per second.
@@ -98,6 +98,22 @@ impl Secrets {
             (Err(_), Some(Ok(seed))) => Some(Ok(*seed)),
             (Err(error), _) => Some(Err(error.to_string())),
         }
+    }
+
+    /// Reads the keys that decrypt the files of a ConfigRepo; `None` without `spec.decryption`. `before` are the
+    /// last keys, which are used while the hub does not answer.
+    pub(super) async fn keys(
+        &self,
+        repo: &ConfigRepo,
+        before: Option<&Result<KeyFiles, String>>,
+    ) -> Option<Result<KeyFiles, String>> {
+        let key = decryption::key(repo)?;
+        Some(match (self.get_opt(&key).await, before) {
+            (Ok(Some(secret)), _) => Ok(decryption::keys(&secret)),
+            (Ok(None), _) => Err(format!("the Secret {key} with the keys does not exist; create it")),
+            (Err(_), Some(Ok(keys))) => Ok(keys.clone()),
+            (Err(error), _) => Err(error.to_string()),
+        })
     }
 
     async fn get(&self, key: &Key) -> Result<Secret, Error> {

@@ -2,6 +2,7 @@
 
 mod budget;
 mod charts;
+mod decryption;
 mod golden;
 mod memo;
 mod resources;

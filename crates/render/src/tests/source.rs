@@ -12,6 +12,10 @@ fn tree() -> FileTree {
     tree
 }
 
+fn source_of(tree: &FileTree) -> Source<'_> {
+    Source::new(tree, Decryption::new(None), MemoryBudget::new(&|| false))
+}
+
 #[test]
 fn paths_stay_in_the_repository() {
     assert_eq!(join("a/b", "../c/./d").unwrap(), "a/c/d");
@@ -21,7 +25,7 @@ fn paths_stay_in_the_repository() {
     }
     // These paths do not exist on Linux. Decoding or normalizing them would lead to `base/c.yaml`.
     let tree = tree();
-    let source = Source::new(&tree, MemoryBudget::new(&|| false));
+    let source = source_of(&tree);
     for path in [
         r"..\base\c.yaml",
         "..%2fbase%2fc.yaml",
@@ -39,7 +43,7 @@ fn paths_stay_in_the_repository() {
 #[test]
 fn links_are_followed_within_and_refused_beyond() {
     let tree = tree();
-    let source = Source::new(&tree, MemoryBudget::new(&|| false));
+    let source = source_of(&tree);
     assert_eq!(source.read("app", "link/c.yaml").unwrap().0, "base/c.yaml");
     for (path, reason) in
         [("out", Reason::OutsideRepository), ("abs", Reason::OutsideRepository), ("../loop", Reason::Cycle)]
@@ -65,7 +69,7 @@ fn chains_circles_and_odd_targets_of_links_are_refused() {
     ] {
         tree.insert_link(link, target);
     }
-    let source = Source::new(&tree, MemoryBudget::new(&|| false));
+    let source = source_of(&tree);
     assert_eq!(source.read("", "chain/1").unwrap().0, format!("chain/{}", MAX_LINKS + 1));
     for (path, reason) in [
         ("chain/0", Reason::Cycle),
@@ -106,7 +110,7 @@ fn a_file_that_was_not_read_is_refused_where_it_is_used_and_never_absent() {
 fn a_submodule_is_refused_where_it_is_used() {
     let mut tree = tree();
     tree.insert_submodule("app/module");
-    let source = Source::new(&tree, MemoryBudget::new(&|| false));
+    let source = source_of(&tree);
     for path in ["module", "module/x.yaml", "../app/module"] {
         let error = source.read("app", path).unwrap_err();
         assert!(error.to_string().contains("\"app/module\" is a submodule"), "{path}: {error}");
@@ -117,14 +121,14 @@ fn a_submodule_is_refused_where_it_is_used() {
 #[test]
 fn what_is_missing_comes_with_what_is_there() {
     let tree = tree();
-    let error = Source::new(&tree, MemoryBudget::new(&|| false)).read("app", "a.yml").unwrap_err();
+    let error = source_of(&tree).read("app", "a.yml").unwrap_err();
     assert_eq!(error.hint.as_deref(), Some("did you mean \"a.yaml\"?"));
 }
 
 #[test]
 fn a_closure_holds_until_something_it_saw_changes() {
     let mut tree = tree();
-    let source = Source::new(&tree, MemoryBudget::new(&|| false));
+    let source = source_of(&tree);
     source.read("app", "link/c.yaml").unwrap();
     assert!(source.file_at("app/absent").unwrap().is_none());
     source.names("app");

@@ -31,7 +31,7 @@ use engine::rollout::{ApplyWait, ApplyWindows};
 use engine::sync::{self, Inventory, ObjectId};
 use object::duration::{self, later};
 use object::tree::Checkout;
-use object::{Gvk, Key, Metadata as _, Seed};
+use object::{Gvk, Key, KeyFiles, Metadata as _, Seed};
 use serde_json::json;
 use store::{Patch, ResourcePath, Store, WriteOptions};
 
@@ -58,6 +58,8 @@ pub struct ProposedCommit {
     /// The seeds of random values, by ConfigRepo. A placeholder replaces an unknown seed, so the commit's values
     /// equal those in `base` and differ from the hub's.
     pub seeds: BTreeMap<Key, Seed>,
+    /// The keys that decrypt files, or the reason why they are unknown, by ConfigRepo.
+    pub keys: BTreeMap<Key, Result<KeyFiles, String>>,
     /// The time that a cluster takes to apply a change and report success.
     pub succeeds_after: SignedDuration,
     /// True if a cluster succeeds before the shortest deadline of a rollout, if that is earlier.
@@ -139,7 +141,7 @@ pub(super) fn preview_of(
     }
     let mut repos = of_same_source(all::<ConfigRepo>(&hub), &repo);
     let mut runner = Runner::new(scope);
-    runner.seeds.clone_from(&commit.seeds);
+    (runner.seeds, runner.keys) = (commit.seeds.clone(), commit.keys.clone());
     for repo in &mut repos {
         assume_health(&mut hub, repo, now);
         if let Some(base) = commit.base.get(&Key::of(repo)) {

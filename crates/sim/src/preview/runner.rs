@@ -14,7 +14,7 @@ use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory};
 use engine::sync::ObjectId;
 use object::duration::later;
 use object::tree::Checkout;
-use object::{Gvk, Key, Object, ObjectRef, Seed};
+use object::{Gvk, Key, KeyFiles, Object, ObjectRef, Seed};
 use reconcile::{
     Act, Action, Command, Controller, Dispatcher, DispatcherLimits, Outcome, Register, Representation, Scope,
     Site, Source, Subresource, WatchedKind,
@@ -55,6 +55,8 @@ pub(super) struct Runner {
     pub(super) kinds: BTreeSet<Gvk>,
     /// The seeds of random values, by ConfigRepo.
     pub(super) seeds: BTreeMap<Key, Seed>,
+    /// The keys that decrypt files, by ConfigRepo.
+    pub(super) keys: BTreeMap<Key, Result<KeyFiles, String>>,
 }
 
 struct KindWatch {
@@ -101,6 +103,7 @@ impl Runner {
             scope,
             kinds: BTreeSet::new(),
             seeds: BTreeMap::new(),
+            keys: BTreeMap::new(),
         }
     }
 
@@ -108,7 +111,8 @@ impl Runner {
     pub(super) fn fetch(&mut self, repo: &ConfigRepo, checkout: &Arc<Checkout>, now: Timestamp) {
         let seed = self.seeds.get(&Key::of(repo)).copied().unwrap_or(Seed::PLACEHOLDER);
         let seed = Some(Ok(seed));
-        let source = Source { seed, ..Source::of(repo, Some(Arc::clone(checkout)), None) };
+        let keys = self.keys.get(&Key::of(repo)).cloned();
+        let source = Source { seed, keys, ..Source::of(repo, Some(Arc::clone(checkout)), None) };
         self.dispatcher.source_changed(&Key::of(repo), source, now);
     }
 

@@ -54,6 +54,7 @@ pub(crate) fn commit(number: u64, tree: FileTree) -> ProposedCommit {
         head,
         refused: BTreeMap::new(),
         seeds: BTreeMap::new(),
+        keys: BTreeMap::new(),
         succeeds_after: seconds(4),
         meets_deadlines: true,
     }

@@ -27,6 +27,7 @@ impl Demo<'_> {
             head: Arc::new(head),
             refused: BTreeMap::new(),
             seeds: BTreeMap::new(),
+            keys: BTreeMap::new(),
             succeeds_after: SUCCEEDS_AFTER,
             meets_deadlines: false,
         };

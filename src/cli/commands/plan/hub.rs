@@ -65,14 +65,16 @@ fn packed(mut object: Object) -> Arc<Object> {
     Arc::new(object)
 }
 
-/// Reads the Secrets with signature keys and with seeds of random values. Unreadable Secrets are left out.
+/// Reads the Secrets with signature keys, seeds of random values, and keys that decrypt files. Unreadable Secrets are
+/// left out.
 async fn secrets_of(hub: &Client, repos: &[Object]) -> Vec<Object> {
     let mut secrets = Vec::new();
     for repo in repos.iter().filter_map(|repo| repo.to_typed::<ConfigRepo>().ok()) {
         let api: Api<Secret> = Api::namespaced(hub.clone(), repo.namespace());
         let keys = repo.spec.verify.as_ref().map(|verify| verify.secret_ref.name.clone());
         let seed = random_values::draws(&repo).then(|| controllers::random_values::key(&repo).name);
-        for name in keys.into_iter().chain(seed) {
+        let decryption = controllers::decryption::key(&repo).map(|key| key.name);
+        for name in keys.into_iter().chain(seed).chain(decryption) {
             secrets.extend(api.get(&name).await.map(|secret| Object::from_typed(&secret)));
         }
     }

@@ -1,6 +1,7 @@
 //! `wheelwright plan`: previews the effects of a commit before it is merged.
 
 mod age;
+mod decryption;
 mod hub;
 mod markdown;
 mod random_values;
@@ -30,6 +31,10 @@ use sim::preview::{HubSnapshot, Preview, PreviewError, Verdict};
 /// The command reads the hub, lets the operator's controllers apply the commit to a copy, and lets time pass
 /// there. It writes nothing. It assumes that clusters that answer succeed, and that approvals of rollouts are
 /// given immediately.
+///
+/// Files that are encrypted with SOPS are decrypted with the keys in the Secret that the ConfigRepo names, if
+/// you may read it, or else with the age keys in the environment variables `SOPS_AGE_KEY` and
+/// `SOPS_AGE_KEY_FILE`.
 ///
 /// The exit status is 0 if nothing changes, 10 if something changes, 11 if part of the change waits for an
 /// approval, 12 if the commit is refused, 13 if the plan does not match `--expect`, 1 if there is no plan,

@@ -11,7 +11,7 @@ use super::age::ReportAge;
 use super::random_values::Seeds;
 use super::report::{AppliedCommits, ReadReport};
 use super::signatures::{self, CommitCheck};
-use super::{Args, report, rewind};
+use super::{Args, decryption, report, rewind};
 use crate::cli::CommandError;
 use crate::cli::checkout::Revisions;
 use crate::cli::large_file::of_large_file;
@@ -133,6 +133,7 @@ impl Request<'_> {
             head: self.head.clone(),
             refused,
             seeds: seeds.known.clone(),
+            keys: decryption::keys(&same_source, secrets)?,
             succeeds_after: self.args.succeeds_after.unwrap_or(SUCCEEDS_AFTER),
             meets_deadlines: self.args.succeeds_after.is_none(),
         };

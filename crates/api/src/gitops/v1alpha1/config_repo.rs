@@ -76,6 +76,10 @@ pub struct ConfigRepoSpec {
     /// Signatures that commits must have. If absent, commits need no signature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
+    /// Decryption of files that are encrypted with SOPS. If absent, a commit is refused if its rendering reads
+    /// such a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decryption: Option<Decryption>,
     /// Enables push webhooks at the path `/webhooks/NAMESPACE/NAME` of the address in the operator's flag
     /// `--git-webhook-listen`. The payload only triggers a fetch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -193,6 +197,7 @@ impl Default for ConfigRepoSpec {
             interval: one_minute(),
             secret_ref: None,
             verify: None,
+            decryption: None,
             webhook: None,
             mode: ConfigRepoMode::default(),
             plan_approval: PlanApproval::default(),
@@ -290,6 +295,19 @@ impl SecretRef {
         let SecretRef { name, unknown: _ } = self;
         Key::namespaced(namespace, name)
     }
+}
+
+/// Decryption of files that are encrypted with SOPS.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Decryption {
+    /// Secret in the same namespace with the private keys. Names that end with `.agekey` contain age keys, names
+    /// that end with `.asc` contain OpenPGP keys without a passphrase.
+    pub secret_ref: SecretRef,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
 }
 
 /// The webhooks that are accepted.

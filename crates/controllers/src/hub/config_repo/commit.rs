@@ -175,6 +175,7 @@ impl Completion {
             "" => repo.namespace(),
             namespace => namespace,
         };
+        let source = source(repo, view);
         Self {
             repo: Key::of(repo),
             path: directory(repo),
@@ -182,7 +183,8 @@ impl Completion {
             is_confined: !repo.spec.service_account_name.is_empty(),
             parameters: Parameters {
                 namespace: repo.spec.default_namespace.clone(),
-                random: random_values::known(repo, source(repo, view).as_deref()),
+                random: random_values::known(repo, source.as_deref()),
+                keys: source.as_ref().and_then(|source| source.keys.clone()),
             },
             checkout: Arc::clone(checkout),
         }

@@ -23,6 +23,7 @@ pub(super) fn sync_policy(repo: &ConfigRepo) -> Result<SyncPolicy, Problem> {
         interval: _,
         secret_ref: _,
         verify: _,
+        decryption: _,
         webhook: _,
         rewind: _,
         // Read by `commit`.

@@ -190,6 +190,7 @@ fn a_preview_of_touched_objects_equals_a_full_preview() {
                 head,
                 refused: BTreeMap::new(),
                 seeds: BTreeMap::new(),
+                keys: BTreeMap::new(),
                 succeeds_after,
                 meets_deadlines: true,
             };
