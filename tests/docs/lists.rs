@@ -145,6 +145,7 @@ pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
         "ssh-keygen -q -t ed25519 -N '' -C wheelwright",
         "there is no such server; git:: fetches over ssh",
     ),
+    ("docs/secrets.md", "age-keygen", "age is not here; secrets:: decrypts with such a Secret"),
     ("docs/reports.md", "git fetch origin", "no operator reports here; git:: fetches reports and archives"),
     (
         "docs/git-access.md",
@@ -155,7 +156,7 @@ pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
 
 /// The programs that a block of commands begins with.
 pub(super) const PROGRAMS: &str =
-    "wheelwright kubectl helm make mkdir cargo cp etcdctl podman skopeo ssh-keygen git curl";
+    "wheelwright age-keygen kubectl helm make mkdir cargo cp etcdctl podman skopeo ssh-keygen git curl";
 
 /// Blocks without a language that are not commands: page and start.
 pub(super) const PRINTED: &[(&str, &str)] = &[
