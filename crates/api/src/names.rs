@@ -254,6 +254,9 @@ pub const TEMPLATE_HASH_ANNOTATION: &str = "gitops.wheelwright.dev/template-hash
 pub const ASSIGNED_AT_ANNOTATION: &str = "gitops.wheelwright.dev/assigned-at";
 /// On works of a replica set that soak: the time since which the template has succeeded, by the hub's clock.
 pub const SUCCEEDED_AT_ANNOTATION: &str = "gitops.wheelwright.dev/succeeded-at";
+/// On works of a replica set that stopped working after they had soaked, before the rollout was complete: the time
+/// since which they work again, by the hub's clock, or `pending`.
+pub const RECOVERED_AT_ANNOTATION: &str = "gitops.wheelwright.dev/recovered-at";
 /// On works of a replica set: the hash of the last template that succeeded on the cluster.
 pub const LAST_GOOD_TEMPLATE_ANNOTATION: &str = "gitops.wheelwright.dev/last-good-template";
 /// On a ManifestWorkReplicaSet: with `ignore`, a rollout does not wait for the health of its objects. On a

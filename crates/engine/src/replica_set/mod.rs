@@ -11,6 +11,6 @@ pub use health::SuccessNeeds;
 pub use status::{PlacementProgress, ReportedErrors, WorkCounts, status};
 pub use template::{content, hash, snapshot, snapshot_spec};
 pub use work::{
-    DesiredWork, SuccessRule, WorkRecord, assigned, cluster, is_owned, is_recorded, name, owner_label,
-    report, unchanged,
+    DesiredWork, Recovery, SuccessRule, WorkRecord, assigned, cluster, is_owned, is_recorded, name,
+    owner_label, report, unchanged,
 };

@@ -20,8 +20,9 @@ use api::Condition;
 use api::condition::{ConditionStatus, Conditions as _, find_condition};
 use api::names::work_conditions::{APPLIED, AVAILABLE, DEGRADED, PROGRESSING};
 use api::names::{
-    ASSIGNED_AT_ANNOTATION, LAST_GOOD_TEMPLATE_ANNOTATION, REMOVAL_DECIDED_ANNOTATION,
-    SUCCEEDED_AT_ANNOTATION, TEMPLATE_HASH_ANNOTATION, WORK_PLACEMENT_LABEL, WORK_REPLICA_SET_LABEL,
+    ASSIGNED_AT_ANNOTATION, LAST_GOOD_TEMPLATE_ANNOTATION, RECOVERED_AT_ANNOTATION,
+    REMOVAL_DECIDED_ANNOTATION, SUCCEEDED_AT_ANNOTATION, TEMPLATE_HASH_ANNOTATION, WORK_PLACEMENT_LABEL,
+    WORK_REPLICA_SET_LABEL,
 };
 use api::work::v1::{ManifestWork, ManifestWorkSpec};
 use api::work::v1alpha1::ManifestWorkReplicaSet;
@@ -64,6 +65,9 @@ pub fn is_owned(set: &Key, work: &ManifestWork) -> bool {
     work.name() == name(set) || work.metadata.generate_name.as_ref() == Some(&set.name)
 }
 
+/// The value of [`RECOVERED_AT_ANNOTATION`] before the recovery.
+const PENDING: &str = "pending";
+
 /// The record in the annotations of a work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkRecord {
@@ -71,10 +75,21 @@ pub struct WorkRecord {
     pub template: Option<Hash>,
     /// The time of the assignment.
     pub assigned_at: Option<Timestamp>,
-    /// The time since which it succeeds, while the cluster soaks.
+    /// The time of its first success.
     pub succeeded_at: Option<Timestamp>,
+    /// What followed if it stopped working after it had soaked.
+    pub recovery: Option<Recovery>,
     /// The last template that succeeded before it.
     pub last_good: Option<Hash>,
+}
+
+/// The recovery of a template that stopped working after it had soaked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// The template does not work yet.
+    Pending,
+    /// The template has worked again since this time.
+    At(Timestamp),
 }
 
 impl WorkRecord {
@@ -86,17 +101,26 @@ impl WorkRecord {
             template: hash(TEMPLATE_HASH_ANNOTATION),
             assigned_at: time(ASSIGNED_AT_ANNOTATION),
             succeeded_at: time(SUCCEEDED_AT_ANNOTATION),
+            recovery: match work.annotation(RECOVERED_AT_ANNOTATION) {
+                Some(PENDING) => Some(Recovery::Pending),
+                _ => time(RECOVERED_AT_ANNOTATION).map(Recovery::At),
+            },
             last_good: hash(LAST_GOOD_TEMPLATE_ANNOTATION),
         }
     }
 
     /// Returns the annotations, with `None` for those to remove.
-    fn annotations(&self) -> [(&'static str, Option<String>); 4] {
-        let Self { template, assigned_at, succeeded_at, last_good } = self;
+    pub(super) fn annotations(&self) -> [(&'static str, Option<String>); 5] {
+        let Self { template, assigned_at, succeeded_at, recovery, last_good } = self;
+        let recovered_at = recovery.map(|recovery| match recovery {
+            Recovery::Pending => PENDING.to_owned(),
+            Recovery::At(time) => time.to_string(),
+        });
         [
             (TEMPLATE_HASH_ANNOTATION, template.clone().map(|hash| hash.0)),
             (ASSIGNED_AT_ANNOTATION, assigned_at.map(|time| time.to_string())),
             (SUCCEEDED_AT_ANNOTATION, succeeded_at.map(|time| time.to_string())),
+            (RECOVERED_AT_ANNOTATION, recovered_at),
             (LAST_GOOD_TEMPLATE_ANNOTATION, last_good.clone().map(|hash| hash.0)),
         ]
     }
@@ -259,8 +283,15 @@ pub fn cluster(work: &ManifestWork, runs: Hash, rule: &SuccessRule<'_>) -> Clust
         seen => seen,
     };
     let has_succeeded = matches!(report, Report::Succeeded | Report::Relapsed { .. });
-    let since = has_succeeded.then(|| succeeded_at.unwrap_or(now));
-    let last_good = if good_everywhere == Some(wants) {
+    let mut health =
+        Health { of: runs.clone(), report, since: has_succeeded.then(|| succeeded_at.unwrap_or(now)) };
+    let is_complete = good_everywhere == Some(wants);
+    match record.recovery.filter(|_| is_marked && !is_complete) {
+        Some(Recovery::Pending) => health.restart_soak(now),
+        Some(Recovery::At(time)) => health.restart_soak(time),
+        None => {}
+    }
+    let last_good = if is_complete {
         Some(wants.clone())
     } else if has_succeeded && runs != *wants {
         Some(runs.clone())
@@ -271,29 +302,38 @@ pub fn cluster(work: &ManifestWork, runs: Hash, rule: &SuccessRule<'_>) -> Clust
         name: work.namespace().to_owned(),
         wants: wants.clone(),
         runs_since: record.assigned_at.filter(|_| is_marked),
-        health: Some(Health { of: runs.clone(), report, since }),
+        health: Some(health),
         runs: Some(runs),
         last_good,
         ..Cluster::default()
     }
 }
 
-/// Returns true if a work already records the state of its cluster: the time of its success, or that there is
-/// none. Otherwise, a later read of the same work would give a different state.
+/// Returns true if a work already records the state of its cluster. Otherwise, a later read of the same work would
+/// give a different state.
 pub fn is_recorded(work: &ManifestWork, cluster: &Cluster) -> bool {
-    let record = WorkRecord::read(work);
-    let since = cluster.health.as_ref().and_then(|health| health.since);
-    since == record.succeeded_at.filter(|_| record.template == cluster.runs)
+    unchanged(work, cluster) == WorkRecord::read(work)
 }
 
-/// Returns the annotations of a work that keeps its template, with the time of its success.
+/// Returns the annotations of a work that keeps its template, with the times of its first success and of its
+/// recovery.
 pub fn unchanged(work: &ManifestWork, cluster: &Cluster) -> WorkRecord {
-    let record = WorkRecord::read(work);
-    let succeeded_at = cluster.health.as_ref().and_then(|health| health.since);
-    if record.succeeded_at == succeeded_at {
-        return record;
-    }
-    WorkRecord { template: cluster.runs.clone(), succeeded_at, ..record }
+    let mut record = WorkRecord::read(work);
+    let is_marked = record.template == cluster.runs;
+    let Some((health, since)) = cluster.health.as_ref().and_then(|health| Some((health, health.since?)))
+    else {
+        return WorkRecord { succeeded_at: None, recovery: None, ..record };
+    };
+    let recovery = record.recovery.filter(|_| is_marked);
+    let is_complete = cluster.last_good.as_ref() == Some(&cluster.wants);
+    record.template.clone_from(&cluster.runs);
+    record.succeeded_at = record.succeeded_at.filter(|_| is_marked).or(Some(since));
+    record.recovery = match (health.report, recovery) {
+        (Report::Relapsed { .. }, _) if !is_complete => Some(Recovery::Pending),
+        (Report::Succeeded, Some(Recovery::Pending)) => Some(Recovery::At(since)),
+        (_, recovery) => recovery,
+    };
+    record
 }
 
 /// Returns the annotations of a work that is assigned a template now.
@@ -302,6 +342,7 @@ pub fn assigned(hash: &Hash, cluster: &Cluster, now: Timestamp) -> WorkRecord {
         template: Some(hash.clone()),
         assigned_at: Some(now),
         succeeded_at: None,
+        recovery: None,
         last_good: cluster.last_good.clone(),
     }
 }

@@ -113,7 +113,7 @@ const SERVER_FIELDS: &[&str] = &[
 
 /// Annotations that a repository may not set: annotations that only we or `kubectl apply` write, and approvals
 /// and requests by people. A commit must not weaken the protection against its own deletions.
-const FOREIGN_ANNOTATIONS: [&str; 19] = [
+const FOREIGN_ANNOTATIONS: [&str; 20] = [
     names::CONFIG_REPO_ANNOTATION,
     names::APPLIED_DIGEST_ANNOTATION,
     names::LAST_APPLIED_ANNOTATION,
@@ -129,6 +129,7 @@ const FOREIGN_ANNOTATIONS: [&str; 19] = [
     names::ROLLOUT_POLICY_ANNOTATION,
     names::TEMPLATE_HASH_ANNOTATION,
     names::ASSIGNED_AT_ANNOTATION,
+    names::RECOVERED_AT_ANNOTATION,
     names::SUCCEEDED_AT_ANNOTATION,
     names::LAST_GOOD_TEMPLATE_ANNOTATION,
     names::PLACEMENTS_ANNOTATION,

@@ -164,14 +164,16 @@ fn a_canary_that_restarts_undoes_nothing_and_one_that_stays_down_does() {
 
 #[test]
 fn a_canary_that_works_for_moments_lets_no_other_cluster_start() {
-    let mut world = ADD_ON.world("Pause");
-    ADD_ON.begin(&mut world);
-    ADD_ON.pods(&mut world, false);
-    for _ in 0..5 {
-        world.run_for(seconds(10)).unwrap();
-        assert_eq!((ADD_ON.versions)(&world), ["0.4.1", "0.4.1", "0.4.0"], "{:?}", record(&world));
-        ADD_ON.pods(&mut world, true);
-        world.run_for(seconds(1)).unwrap();
-        ADD_ON.pods(&mut world, false);
+    for subject in [SET, ADD_ON] {
+        let mut world = subject.world("Pause");
+        subject.begin(&mut world);
+        subject.pods(&mut world, false);
+        for _ in 0..5 {
+            world.run_for(seconds(10)).unwrap();
+            assert_eq!((subject.versions)(&world), ["0.4.1", "0.4.1", "0.4.0"], "{:?}", record(&world));
+            subject.pods(&mut world, true);
+            world.run_for(seconds(1)).unwrap();
+            subject.pods(&mut world, false);
+        }
     }
 }

@@ -2,7 +2,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::replica_set::{
-    DesiredWork, SuccessNeeds, SuccessRule, WorkRecord, assigned, cluster, content, hash, is_owned,
+    DesiredWork, Recovery, SuccessNeeds, SuccessRule, WorkRecord, assigned, cluster, content, hash, is_owned,
     is_recorded, name, owner_label, snapshot, snapshot_spec, unchanged,
 };
 use crate::rollout::cluster::{Cluster, Hash, Report};
@@ -230,8 +230,50 @@ fn a_work_records_since_when_its_template_succeeds_or_that_it_does_not() {
     mark(&mut good, "old", 100);
     assert!(!is_recorded(&good, &seen), "the record is about another template");
     assert_eq!(state(&good, 60, 130).runs_since, None);
-    mark(&mut good, "new", 99);
-    assert!(!is_recorded(&good, &seen), "the record has another time");
+}
+
+#[test]
+fn a_work_that_recovers_soaks_again_and_a_second_relapse_still_counts_from_its_first_success() {
+    let mark = |work: &mut ManifestWork, record: &WorkRecord| {
+        let annotations = work.metadata.annotations.get_or_insert_default();
+        for (name, value) in record.annotations() {
+            match value {
+                Some(value) => annotations.insert(name.into(), value),
+                None => annotations.remove(name),
+            };
+        }
+    };
+    let record = WorkRecord {
+        template: Some(Hash("new".into())),
+        assigned_at: Some(at(50)),
+        succeeded_at: Some(at(100)),
+        ..WorkRecord::default()
+    };
+    let (mut good, mut down) = (
+        work(false, &[("Applied", "True", 2), ("Available", "True", 2)]),
+        work(false, &[("Applied", "True", 2), ("Available", "False", 2)]),
+    );
+    let since = |cluster: &Cluster| cluster.health.as_ref().unwrap().since;
+    mark(&mut down, &record);
+    let relapsed = state(&down, 60, 170);
+    assert!(matches!(relapsed.health.as_ref().unwrap().report, Report::Relapsed { .. }), "{relapsed:?}");
+    assert!(!is_recorded(&down, &relapsed));
+    let pending = unchanged(&down, &relapsed);
+    assert_eq!((pending.recovery, pending.succeeded_at), (Some(Recovery::Pending), Some(at(100))));
+    mark(&mut good, &pending);
+    let recovered = state(&good, 60, 180);
+    assert_eq!(since(&recovered), Some(at(180)));
+    assert!(!is_recorded(&good, &recovered));
+    let record = unchanged(&good, &recovered);
+    assert_eq!((record.recovery, record.succeeded_at), (Some(Recovery::At(at(180))), Some(at(100))));
+    mark(&mut good, &record);
+    let later = state(&good, 60, 190);
+    assert_eq!(since(&later), Some(at(180)));
+    assert!(is_recorded(&good, &later));
+    mark(&mut down, &record);
+    let again = state(&down, 60, 200);
+    assert_eq!(since(&again), Some(at(100)), "{again:?}");
+    assert_eq!(unchanged(&down, &again).recovery, Some(Recovery::Pending));
 }
 
 #[test]
