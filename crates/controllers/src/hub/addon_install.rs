@@ -16,7 +16,7 @@ use super::addon_config::fleet::{AddOnFleet, AddOnFleets};
 use super::addon_config::installation::InstallationBasis;
 use super::addon_creation::{install, is_by_placements, record_refused, report_refused, retry_at};
 use super::addon_deletion;
-use super::addon_removal::{self, Installed, Removal, is_by_placement};
+use super::addon_removal::{self, Installed, Removal, is_by_commit, is_by_placement};
 use crate::addon_reads;
 use crate::placement_reads::is_unreachable;
 use crate::rollout_policy::{self, RolloutOwner};
@@ -189,7 +189,7 @@ impl Owners<'_> {
             metadata.insert("ownerReferences".into(), json!(references));
         }
         let mut annotations = Map::new();
-        if is_selected && !is_by_placement(addon) {
+        if is_selected && !is_by_placement(addon) && !is_by_commit(addon) {
             annotations.insert(INSTALLED_BY_ANNOTATION.into(), "true".into());
         }
         if is_selected && addon.annotation(REMOVAL_DECIDED_ANNOTATION).is_some() {

@@ -21,7 +21,8 @@ use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::Placement;
 use api::gitops::v1alpha1::{RecentRemoval, RemovalStatus};
 use api::names::{
-    ADDON_NAME_LABEL, DEFAULT_ROLLOUT_POLICY, INSTALLED_BY_ANNOTATION, REMOVAL_DECIDED_ANNOTATION,
+    ADDON_NAME_LABEL, CONFIG_REPO_ANNOTATION, DEFAULT_ROLLOUT_POLICY, INSTALLED_BY_ANNOTATION,
+    REMOVAL_DECIDED_ANNOTATION,
 };
 use api::work::v1::ManifestWork;
 use engine::addon::hosting::addon_of;
@@ -121,7 +122,13 @@ pub(super) fn mark_decided<K: Kind>(object: &K) -> Action {
 
 /// Returns true if a placement installed the cluster's add-on. The operator removes no other add-ons.
 pub(super) fn is_by_placement(addon: &ManagedClusterAddOn) -> bool {
-    addon.annotation(INSTALLED_BY_ANNOTATION).is_some()
+    addon.annotation(INSTALLED_BY_ANNOTATION).is_some() && !is_by_commit(addon)
+}
+
+/// Returns true if a ConfigRepo applies the cluster's add-on. Otherwise, the ConfigRepo would install it again after
+/// its removal.
+pub(super) fn is_by_commit(addon: &ManagedClusterAddOn) -> bool {
+    addon.annotation(CONFIG_REPO_ANNOTATION).is_some()
 }
 
 /// Returns true if a cluster is being deleted. This removes its add-ons without counting them in any budget.

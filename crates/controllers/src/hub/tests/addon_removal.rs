@@ -13,7 +13,8 @@ use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::gitops::v1alpha1::{RemovalStatus, RolloutPolicy};
 use api::names::{
-    ADDON_NAME_LABEL, DEFAULT_ROLLOUT_POLICY, INSTALLED_BY_ANNOTATION, REMOVAL_DECIDED_ANNOTATION,
+    ADDON_NAME_LABEL, CONFIG_REPO_ANNOTATION, DEFAULT_ROLLOUT_POLICY, INSTALLED_BY_ANNOTATION,
+    REMOVAL_DECIDED_ANNOTATION,
 };
 use api::work::v1::ManifestWork;
 use engine::rollout::removal::RemovalDecision;
@@ -124,16 +125,19 @@ fn lost(cluster: &str, time: &str) -> Value {
 }
 
 #[test]
-fn placements_remove_their_addons_from_unselected_clusters_and_a_deletion_removes_manual_ones_too() {
+fn placements_remove_their_addons_from_unselected_clusters_and_a_deletion_removes_those_of_people_and_commits_too()
+ {
     let mut by_person = addon("c3");
     by_person["metadata"]["annotations"] = json!({});
-    let addons = vec![addon("c1"), addon("c2"), by_person, terminating(addon("c4")), addon("c5")];
+    let mut by_commit = addon("c6");
+    by_commit["metadata"]["annotations"][CONFIG_REPO_ANNOTATION] = json!("gitops/fleet");
+    let addons = vec![addon("c1"), addon("c2"), by_person, terminating(addon("c4")), addon("c5"), by_commit];
     let mut fleet = Fleet::new(addons, &json!({"removalBudget": "100%"}));
     fleet.clusters[4] = terminating(cluster("c5"));
     let without_placement = fleet.removal(&["c1"], None);
     assert_eq!((without_placement.decision.removed, without_placement.is_deletion), (names(&["c2"]), false));
     let deleted = fleet.removal(&[], Some(AddOnDeletion::Budgeted));
-    assert_eq!((deleted.decision.removed, deleted.is_deletion), (names(&["c1", "c2", "c3"]), true));
+    assert_eq!((deleted.decision.removed, deleted.is_deletion), (names(&["c1", "c2", "c3", "c6"]), true));
 }
 
 #[test]
