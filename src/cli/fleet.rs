@@ -215,8 +215,8 @@ fn write_soaking(page: &mut String, summary: &WorkloadSummary) {
     let ends: Vec<_> = ends.collect();
     let _ = match (ends.len(), ends.iter().max()) {
         (_, None) => Ok(()),
-        (1, Some(until)) => writeln!(page, "  1 cluster soaks until {until}"),
-        (count, Some(last)) => writeln!(page, "  {count} clusters soak, the last until {last}"),
+        (1, Some(until)) => writeln!(page, "  1 cluster soaks until {until:.0}"),
+        (count, Some(last)) => writeln!(page, "  {count} clusters soak, the last until {last:.0}"),
     };
 }
 

@@ -10,16 +10,16 @@ impl Display for ClusterState {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Done => write!(f, "runs the wanted revision"),
-            Self::Soaking { until } => write!(f, "succeeded, soaks until {until}"),
+            Self::Soaking { until } => write!(f, "succeeded, soaks until {until:.0}"),
             Self::Progressing { deadline, reported } => {
                 let outcome = if *reported { "an outcome" } else { "a first report" };
                 match deadline {
-                    Some(deadline) => write!(f, "waits for {outcome} until {deadline}"),
+                    Some(deadline) => write!(f, "waits for {outcome} until {deadline:.0}"),
                     None => write!(f, "waits for {outcome}, without a deadline"),
                 }
             }
             Self::Failed { deadline: Some(deadline) } => {
-                write!(f, "failed, counts as timed out from {deadline}")
+                write!(f, "failed, counts as timed out from {deadline:.0}")
             }
             Self::Failed { deadline: None } => write!(f, "failed"),
             Self::TimedOut => write!(f, "did not succeed before its deadline"),
@@ -66,7 +66,7 @@ impl Display for Wait {
                 )
             }
             Self::Stage { stage, unfinished } => write!(f, "waits for {stage} to finish: {unfinished} to go"),
-            Self::StageSoak { stage, until } => write!(f, "waits for {stage} to soak until {until}"),
+            Self::StageSoak { stage, until } => write!(f, "waits for {stage} to soak until {until:.0}"),
             Self::Approval { token } => write!(f, "waits for the approval {token}"),
             Self::Slot { slots } => write!(f, "waits for a slot: all {slots} in use"),
             Self::Unassigned => write!(f, "waits because no rollout assigns it a configuration"),
@@ -79,7 +79,10 @@ impl Display for Breach {
         write!(f, "too many failures in {}: {}, {} allowed", self.stage, self.failures, self.allowed)?;
         match self.reports_until {
             Some(until) => {
-                write!(f, ", and late clusters may report until {until} before the revision is quarantined")
+                write!(
+                    f,
+                    ", and late clusters may report until {until:.0} before the revision is quarantined"
+                )
             }
             None => Ok(()),
         }
