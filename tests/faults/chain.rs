@@ -66,7 +66,7 @@ const ROWS: [Row; 14] = [
         streams: Streams::Tear,
         rules: &[Rule { on: |_| true, fault: busy(), times: ALWAYS }],
         lasts: 5,
-        requests: 250,
+        requests: 320,
     },
     Row {
         name: "410 for watches, as an event",
