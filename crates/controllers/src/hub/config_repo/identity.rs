@@ -8,9 +8,9 @@ use api::names::{
     OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL,
 };
 use engine::sync::{Apply, Deletion, EndTracking, HandOver, ManagedFields, Problem, content_digest};
-use object::{Key, Metadata as _, Object};
+use object::{Key, Metadata as _, Object, ObjectRef};
 use reconcile::{Action, DryRun, Precondition, Read, Site, Subresource, View};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// The identity of the writes for a ConfigRepo.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,28 +83,18 @@ impl RepoIdentity {
     /// Stops the tracking of an object by Argo CD when it is taken over.
     pub(super) fn end_tracking(&self, apply: &Apply<'_>) -> Option<Action> {
         let EndTracking { uid, patch } = apply.end_tracking.clone()?;
-        Some(Action::Patch {
-            site: Site::Hub,
-            target: apply.desired.reference.clone(),
-            subresource: Subresource::None,
+        Some(self.patch(
+            apply.desired.reference.clone(),
             patch,
-            precondition: Precondition { uid, resource_version: String::new() },
-            impersonate: self.impersonate(),
-        })
+            Precondition { uid, resource_version: String::new() },
+        ))
     }
 
     /// Transfers the fields that kubectl applied to our field manager.
     pub(super) fn take_over(&self, apply: &Apply<'_>) -> Option<Action> {
         let ManagedFields { uid, resource_version, entries } = apply.managed_fields.clone()?;
-        let patch = json!({"metadata": {"managedFields": entries}});
-        Some(Action::Patch {
-            site: Site::Hub,
-            target: apply.desired.reference.clone(),
-            subresource: Subresource::None,
-            patch: patch.as_object().cloned().unwrap_or_default(),
-            precondition: Precondition { uid, resource_version },
-            impersonate: self.impersonate(),
-        })
+        let patch = Map::from_iter([("metadata".to_owned(), json!({"managedFields": entries}))]);
+        Some(self.patch(apply.desired.reference.clone(), patch, Precondition { uid, resource_version }))
     }
 
     /// Deletes an object that was removed from the repository.
@@ -122,14 +112,19 @@ impl RepoIdentity {
             Some(to) => json!({CONFIG_REPO_ANNOTATION: to.to_string()}),
             None => json!({CONFIG_REPO_ANNOTATION: null, APPLIED_DIGEST_ANNOTATION: null}),
         };
-        let patch = json!({"metadata": {"annotations": annotations}});
+        let patch = Map::from_iter([("metadata".to_owned(), json!({"annotations": annotations}))]);
+        self.patch(target, patch, Precondition { uid, resource_version: String::new() })
+    }
+
+    fn patch(&self, target: ObjectRef, patch: Map<String, Value>, precondition: Precondition) -> Action {
+        let impersonate = self.impersonate();
         Action::Patch {
             site: Site::Hub,
             target,
             subresource: Subresource::None,
-            patch: patch.as_object().cloned().unwrap_or_default(),
-            precondition: Precondition { uid, resource_version: String::new() },
-            impersonate: self.impersonate(),
+            patch,
+            precondition,
+            impersonate,
         }
     }
 
