@@ -247,19 +247,11 @@ pub(super) fn directory(repo: &ConfigRepo) -> String {
     segments.collect::<Vec<_>>().join("/")
 }
 
-/// Returns the reason that no commit can be applied with this spec.
+/// Returns the problem of a ConfigRepo that follows its own reports: each would be a new commit to apply.
 fn spec_problem(repo: &ConfigRepo) -> Option<Problem> {
-    if follows_its_own_report(repo) {
-        let message = "spec.report.branch is also the followed branch, so every report would be a new commit to apply; use a separate branch for reports";
-        return Some(Problem::of_commit("InvalidSpec", message));
-    }
-    None
-}
-
-/// Returns true if every report would be a new commit on the branch that the ConfigRepo follows.
-fn follows_its_own_report(repo: &ConfigRepo) -> bool {
-    let Some(report) = &repo.spec.report else { return false };
-    follows(repo, url_of(report, repo), &report.branch)
+    let report = repo.spec.report.as_ref()?;
+    let message = "spec.report.branch is also the followed branch, so every report would be a new commit to apply; use a separate branch for reports";
+    follows(repo, url_of(report, repo), &report.branch).then(|| Problem::of_commit("InvalidSpec", message))
 }
 
 /// Formats an error as `file:line: field: message; hint`, without the excerpt, which needs separate lines.
