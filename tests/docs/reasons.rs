@@ -37,6 +37,8 @@ const BEFORE: &[&str] = &[
     "else { (",
     "new(",
     "refuse(",
+    "reconciling(",
+    "stalled(",
     "map_or(",
 ];
 /// Files that set the reasons of conditions of other kinds.
@@ -157,8 +159,6 @@ const REASONS_OF_OTHERS: &[(&str, &str)] = &[
     ("crates/shell/src/events.rs", "the controllers, whose events it writes"),
     ("crates/sim/src/preview/spokes.rs", "crates/engine/src/addon/progress.rs"),
 ];
-/// A reason that follows another text.
-const BEHIND_A_TEXT: &str = "Fetching";
 
 fn files() -> Vec<PathBuf> {
     let mut files = Vec::new();
@@ -192,11 +192,10 @@ fn words(source: &str) -> Vec<(String, &str)> {
 fn reasons(source: &str) -> BTreeSet<String> {
     let is_reason = |before: &str| {
         let near = before.get(before.len().saturating_sub(40)..).unwrap_or(before);
-        let is_argument = before.ends_with(',') && (near.contains("Phase::") || near.contains(".wait("));
+        let is_argument = before.ends_with(',') && near.contains("Phase::");
         is_argument || BEFORE.iter().any(|end| before.ends_with(end))
     };
-    let found = words(source).into_iter();
-    let found = found.filter(|(before, word)| is_reason(before) || *word == BEHIND_A_TEXT);
+    let found = words(source).into_iter().filter(|(before, _)| is_reason(before));
     found.map(|(_, word)| word.to_owned()).collect()
 }
 

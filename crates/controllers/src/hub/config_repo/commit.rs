@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 
-use super::identity::RepoIdentity;
 use super::random_values;
 use crate::followed::{follows, url_of};
 use api::gitops::v1alpha1::ConfigRepo;
@@ -23,14 +22,6 @@ const MAX_OBJECTS: usize = 5000;
 /// Time limit for rendering a ConfigRepo. 5,000 objects render in seconds, so a repository that takes minutes is a
 /// mistake.
 const DEADLINE: SignedDuration = SignedDuration::from_secs(120);
-
-/// A completed commit, and the identity that applies it.
-#[derive(Clone, Copy)]
-pub(super) struct Commit<'a> {
-    pub(super) checkout: &'a Arc<Checkout>,
-    pub(super) desired: &'a Desired,
-    pub(super) identity: &'a RepoIdentity,
-}
 
 /// The objects of a commit, or the reason that it cannot be applied.
 pub(super) type Completed = Result<Arc<Desired>, Incomplete>;

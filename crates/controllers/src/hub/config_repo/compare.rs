@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::commit::Commit;
 use super::identity::RepoIdentity;
+use super::read::Commit;
 use engine::sync::{ApplyRule, ObjectId, SyncPolicy, Takeover, argo_application, content, is_marked};
 use object::fields::first_difference;
 use object::{Key, Object};
@@ -60,7 +60,6 @@ impl<'a, V: View> Comparison<'a, V> {
 /// # Errors
 /// Fails if the API server has not answered yet.
 pub(super) fn of_others(
-    repo: &Key,
     commit: &Commit<'_>,
     policy: &SyncPolicy,
     view: &impl View,
@@ -69,9 +68,9 @@ pub(super) fn of_others(
     if policy.takeover != Takeover::IfNoDiff {
         return Ok(differences);
     }
-    let mut unanswered = None;
-    let mut comparison = Comparison::new(commit.identity, view);
-    let is_compared = |live: &Arc<Object>| !is_marked(live, repo) && argo_application(live).is_none();
+    let (repo, mut unanswered) = (Key::of(commit.repo), None);
+    let mut comparison = Comparison::new(&commit.identity, view);
+    let is_compared = |live: &Arc<Object>| !is_marked(live, &repo) && argo_application(live).is_none();
     for wanted in &commit.desired.objects {
         if !matches!(wanted.apply, ApplyRule::Always | ApplyRule::Merge) {
             continue;

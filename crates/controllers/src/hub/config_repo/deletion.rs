@@ -4,26 +4,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, json};
 
-use super::draft::{Draft, MAX_LISTED};
+use super::gate::Gate;
 use super::identity::RepoIdentity;
 use super::inventory::Recorded;
-use super::moves::{self, Moves};
-use super::status::{Phase, Readiness};
-use super::terminating;
+use super::moves::Moves;
+use super::report::{Found, Outcome, report};
 use crate::rollout_policy::RolloutOwner;
 use api::addon::v1alpha1::ClusterManagementAddOn;
-use api::gitops::v1alpha1::{ConfigRepo, HeldDeletions};
-use api::names::{self, approval_reasons};
+use api::gitops::v1alpha1::ConfigRepo;
+use api::names;
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
-use engine::plural::counted;
 use engine::replica_set;
 use engine::sync::{
-    self, Comparisons, Deletion, DeletionHold, Desired, ObjectId, Recent, SyncInput, SyncPlan, SyncPolicy,
-    Withheld,
+    self, Comparisons, Deletion, Desired, ObjectId, Recent, SyncInput, SyncPlan, SyncPolicy, Withheld,
 };
 use object::{Key, Metadata as _, ObjectRef};
 use reconcile::{Action, Plan, Precondition, Query, Read, Site, Subresource, View};
@@ -37,13 +33,14 @@ pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> R
     let Some(release) = Action::remove_finalizers(repo, &[names::CONFIG_REPO_FINALIZER]) else {
         return Ok(Plan::nothing());
     };
-    let mut draft = Draft::of(repo, now);
     let recorded = Recorded::of(repo, view)?;
     if repo.deletes_objects() {
-        let Moves { requested, awaited, unjudged } = Moves::of(repo, &draft.status, view, now)?;
+        let key = Key::of(repo);
+        let seen = repo.status.as_ref().and_then(|status| status.seen.as_ref());
+        let Moves { requested, awaited, unjudged } = Moves::of(repo, seen, view, now)?;
         let approved = repo.annotation(names::APPROVE_DELETION_ANNOTATION).unwrap_or_default().to_owned();
         let input = SyncInput {
-            repo: &draft.key,
+            repo: &key,
             inventory: &recorded.objects,
             claimed: &BTreeMap::new(),
             requested: &requested,
@@ -59,13 +56,13 @@ pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> R
         let nothing = Desired::default();
         let sync = sync::plan(&nothing, &input, &mut Comparisons::default(), |what| view.observed(what));
         if !sync.inventory.is_empty() {
-            draft.plan.observe = sync::kinds(&[], &recorded.objects);
-            draft.awaited = awaited;
-            match RepoIdentity::of(repo, view)? {
-                Ok(identity) => delete_all(&mut draft, &identity, &sync),
-                Err(problem) => draft.refuse(&[problem]),
-            }
-            return Ok(draft.finish());
+            let (gate, steps) = match RepoIdentity::of(repo, view)? {
+                Ok(identity) => (Gate::Open, deletions(&identity, &sync)),
+                Err(problem) => (Gate::NotAllowed(vec![problem]), Vec::new()),
+            };
+            let found = Found::Deleting { sync: Box::new(sync), awaited };
+            let report = report(&Outcome { repo, now, source: None, gate, found });
+            return Ok(Plan { steps, observe: sync::kinds(&[], &recorded.objects), ..report });
         }
     }
     let mut plan = Plan::default();
@@ -74,50 +71,14 @@ pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> R
     Ok(plan)
 }
 
-/// Plans the deletions for a ConfigRepo that is being deleted, and reports what they wait for.
-fn delete_all(draft: &mut Draft<'_>, identity: &RepoIdentity, sync: &SyncPlan<'_>) {
-    const DELETED: &str = "the ConfigRepo is being deleted";
-    draft.plan.step(sync.hand_over.iter().map(|one| identity.hand_over(one)));
+/// Returns the deletions for a ConfigRepo that is being deleted.
+fn deletions(identity: &RepoIdentity, sync: &SyncPlan<'_>) -> Vec<Vec<Action>> {
+    let mut plan = Plan::nothing();
+    plan.step(sync.hand_over.iter().map(|one| identity.hand_over(one)));
     for stage in &sync.delete {
-        draft.plan.step(stage.iter().map(|deletion| identity.delete(deletion)));
+        plan.step(stage.iter().map(|deletion| identity.delete(deletion)));
     }
-    draft.status.held_deletions = sync.hold.as_ref().map(held_deletions);
-    draft.readiness = moves::awaiting(draft, DELETED, sync.awaiting_requests)
-        .or_else(|| sync.hold.as_ref().map(|hold| held(DELETED, hold)))
-        .or_else(|| terminating::stuck(draft, &sync.terminating))
-        .or_else(|| terminating::progress(DELETED, &sync.terminating))
-        .or_else(|| {
-            let (first, left) = (sync.inventory.keys().next()?, counted(sync.inventory.len(), "object"));
-            let message = format!("{DELETED} together with {left}, such as {first}");
-            Some(Readiness::new(Phase::Reconciling, "Deleting", message))
-        });
-}
-
-/// Reports deletions that wait for an approval. `state` describes the rest of the ConfigRepo's state.
-pub(super) fn held(state: &str, hold: &DeletionHold) -> Readiness {
-    let names: Vec<_> = hold.objects.iter().take(3).map(ToString::to_string).collect();
-    let more = if hold.objects.len() > names.len() { ", …" } else { "" };
-    let message = format!(
-        "{state}, but deletions wait{}: {} ({}{more}). To approve, annotate the ConfigRepo: {}={}",
-        hold.until.map(|until| format!(" until {until}")).unwrap_or_default(),
-        hold.why,
-        names.join(", "),
-        names::APPROVE_DELETION_ANNOTATION,
-        hold.approval
-    );
-    let phase = if hold.until.is_some() { Phase::Reconciling } else { Phase::Stalled };
-    Readiness::new(phase, approval_reasons::DELETIONS_HELD, message)
-}
-
-/// Returns the waiting deletions for the status.
-pub(super) fn held_deletions(hold: &DeletionHold) -> HeldDeletions {
-    HeldDeletions {
-        approval: hold.approval.clone(),
-        total: i32::try_from(hold.objects.len()).unwrap_or(i32::MAX),
-        objects: hold.objects.iter().take(MAX_LISTED).map(|id| id.entry("")).collect(),
-        until: hold.until.map(Time),
-        ..HeldDeletions::default()
-    }
+    plan.steps
 }
 
 /// Adds the finalizer if the deletion policy needs it and it is missing.

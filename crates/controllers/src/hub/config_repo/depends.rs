@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::drift::is_drift;
-use super::health;
-use super::status::{Phase, Readiness, still_applied};
+use super::gate::Gate;
+use super::policy::health_timeout;
 use crate::followed::is_same_repository;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, Dependency, Revision};
 use api::names::{self, approval_reasons::POLICY_HELD, gitops_conditions::READY};
 use engine::sync::Unhealthy;
-use object::text::short_commit;
 use object::tree::Checkout;
 use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View};
@@ -19,26 +18,18 @@ use reconcile::{Query, Read, View};
 /// Maximum number of ConfigRepos in a cycle that a message lists.
 const MAX_WAY: usize = 50;
 
-/// Returns the reason that a new commit waits for other ConfigRepos. A commit that is already applied does not
+/// Returns the gate of a new commit that waits for other ConfigRepos. A commit that is already applied does not
 /// wait: drift in its objects is still corrected.
 ///
 /// # Errors
 /// Fails if a ConfigRepo could not be read.
-pub(super) fn unmet(repo: &ConfigRepo, checkout: &Checkout, view: &impl View) -> Read<Option<Readiness>> {
-    let unknown = ConfigRepoStatus::default();
-    let status = repo.status.as_ref().unwrap_or(&unknown);
-    let applied = status.applied.as_ref();
+pub(super) fn unmet(repo: &ConfigRepo, checkout: &Checkout, view: &impl View) -> Read<Option<Gate>> {
+    let applied = repo.status.as_ref().and_then(|status| status.applied.as_ref());
     if repo.spec.depends_on.is_empty() || applied.is_some_and(|applied| applied.commit == checkout.revision) {
         return Ok(None);
     }
-    let commit = short_commit(&checkout.revision);
     if let Some(way) = cycle(repo, view)? {
-        let message = format!(
-            "spec.dependsOn forms a cycle: {}; remove one of these dependencies; {}",
-            way.join(" -> "),
-            still_applied(status)
-        );
-        return Ok(Some(Readiness::new(Phase::Stalled, "DependencyCycle", message)));
+        return Ok(Some(Gate::DependencyCycle(way)));
     }
     for dependency in &repo.spec.depends_on {
         let key = key(repo, dependency);
@@ -47,9 +38,7 @@ pub(super) fn unmet(repo: &ConfigRepo, checkout: &Checkout, view: &impl View) ->
             None => Some("does not exist".to_owned()),
         };
         if let Some(why) = why {
-            let message =
-                format!("{commit} waits for the ConfigRepo {key}, which {why}; {}", still_applied(status));
-            return Ok(Some(Readiness::new(Phase::Reconciling, "DependencyNotReady", message)));
+            return Ok(Some(Gate::DependencyNotReady(key, why)));
         }
     }
     Ok(None)
@@ -117,7 +106,7 @@ fn waits_for(repo: &ConfigRepo, all: &[Arc<ConfigRepo>]) -> Vec<Key> {
         other.annotation(names::CONFIG_REPO_ANNOTATION) == Some(own.as_str())
             && Key::of(&***other).to_string() != own
     };
-    let held = all.iter().filter(is_held).filter(|_| !health::timeout(repo).is_zero());
+    let held = all.iter().filter(is_held).filter(|_| !health_timeout(repo).is_zero());
     repo.spec.depends_on.iter().map(|it| key(repo, it)).chain(held.map(|other| Key::of(&**other))).collect()
 }
 

@@ -1,19 +1,14 @@
 //! Corrects objects that another client changed on the hub.
 
-use std::collections::BTreeMap;
-use std::fmt::Display;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use object::duration::{later, whole_second};
 use object::text::clip;
 
-use super::draft::Draft;
-use super::identity::RepoIdentity;
-use super::status::{Phase, Readiness};
-use api::gitops::v1alpha1::{CorrectedObject, DriftStatus};
-use api::names::{IGNORE_FIELDS_ANNOTATION, RECONCILE_AT_ANNOTATION};
-use engine::sync::{Correction, ObjectId};
+use api::gitops::v1alpha1::{ConfigRepo, CorrectedObject, DriftStatus};
+use engine::sync::{Apply, Correction, ObjectId};
 
 /// The longest delay between two corrections of the same drift.
 const LONGEST_DRIFT_WAIT: SignedDuration = SignedDuration::from_mins(10);
@@ -33,31 +28,79 @@ const MAX_FIELDS: usize = 3;
 const MAX_CHANGED_BY: usize = 250;
 
 /// The reason while the next correction waits.
-const DRIFTED: &str = "Drifted";
+pub(super) const DRIFTED: &str = "Drifted";
 /// The reason after the last correction.
-const FIGHT: &str = "Fight";
+pub(super) const FIGHT: &str = "Fight";
 
-/// Reapplies objects that another client changed on the hub. The delay for an object doubles with each correction.
-/// After [`MAX_CORRECTIONS`] there are none until a person requests one.
-pub(super) fn correct(
-    draft: &mut Draft<'_>,
-    drifted: &[Correction<'_>],
-    identity: &RepoIdentity,
-) -> Option<Readiness> {
-    let handled = draft.repo.status.as_ref().map(|status| status.last_handled_reconcile_at.as_str());
-    let is_requested = handled.unwrap_or_default() != draft.status.last_handled_reconcile_at;
-    let before = draft.status.drift.take().filter(|_| !is_requested).unwrap_or_default();
-    let mut counts = Counts::read(&before, draft.now);
-    counts.forget(drifted, draft);
-    let Turns { due, waiting, fights } = counts.turns(drifted, draft.now);
-    if let Some((at, _)) = waiting.first() {
-        draft.plan.wake(*at);
+/// The corrections of objects that another client changed on the hub.
+pub(super) struct Drift {
+    /// The paths of the objects that are corrected now.
+    due: BTreeSet<String>,
+    /// The first object that is not corrected now.
+    pub(super) waiting: Option<Contested>,
+    /// The counts of the corrections, for the status.
+    pub(super) counts: Option<DriftStatus>,
+    /// The time to correct or forget the next object.
+    pub(super) wake_at: Option<Timestamp>,
+}
+
+/// An object that another client changes again and again.
+pub(super) struct Contested {
+    pub(super) object: String,
+    pub(super) corrections: i32,
+    /// The managers that changed it; empty if unknown.
+    pub(super) changed_by: String,
+    pub(super) next: Next,
+}
+
+/// The next step for a contested object.
+pub(super) enum Next {
+    /// It matches the commit, and is reported until this time.
+    Watch(Timestamp),
+    /// It is corrected at this time.
+    Correct(Timestamp),
+    /// It is no longer corrected, and neither is this number of other objects.
+    GiveUp(usize),
+}
+
+impl Drift {
+    /// Decides which objects are reapplied. The delay for an object doubles with each correction. After
+    /// [`MAX_CORRECTIONS`] there are none until a person requests one with the annotation whose value is `requested`.
+    pub(super) fn of(repo: &ConfigRepo, requested: &str, drifted: &[Correction<'_>], now: Timestamp) -> Self {
+        let status = repo.status.as_ref();
+        let is_handled = status.map_or("", |status| status.last_handled_reconcile_at.as_str()) == requested;
+        let before =
+            status.and_then(|status| status.drift.clone()).filter(|_| is_handled).unwrap_or_default();
+        let mut counts = Counts::read(&before, now);
+        let end = counts.forget(drifted, now);
+        let others = counts.others.clone();
+        let (mut due, mut waiting, mut fights) = (BTreeSet::new(), Vec::new(), Vec::new());
+        for one in drifted {
+            match counts.turn(one, &others, now) {
+                Turn::Now => _ = due.insert(path(one)),
+                Turn::At(at) => waiting.push((at, one)),
+                Turn::Never => fights.push(one),
+            }
+        }
+        let first = waiting.into_iter().min_by_key(|(at, _)| *at);
+        let wake_at = first.map(|(at, _)| at).into_iter().chain(end).min();
+        let next = match fights.as_slice() {
+            [fight, others @ ..] => Some((*fight, Next::GiveUp(others.len()))),
+            [] => first.map(|(at, one)| (one, Next::Correct(at))),
+        };
+        let waiting = next.map(|(one, next)| Contested {
+            object: one.apply.desired.reference.to_string(),
+            corrections: counts.of(one).corrections,
+            changed_by: changed_by(one),
+            next,
+        });
+        Self { due, waiting, counts: counts.write(before), wake_at }
     }
-    draft.plan.step(due.iter().filter_map(|one| identity.take_over(&one.apply)));
-    draft.plan.step(due.iter().map(|one| identity.apply(&one.apply, &draft.key)));
-    let told = told(&counts, &waiting, &fights);
-    draft.status.drift = counts.write(before);
-    told
+
+    /// Returns the objects that are corrected now.
+    pub(super) fn due<'s, 'a>(&self, drifted: &'s [Correction<'a>]) -> Vec<&'s Apply<'a>> {
+        drifted.iter().filter(|one| self.due.contains(&path(one))).map(|one| &one.apply).collect()
+    }
 }
 
 /// Returns true if a reason means that somebody else changes objects.
@@ -65,65 +108,26 @@ pub(super) fn is_drift(reason: &str) -> bool {
     matches!(reason, DRIFTED | FIGHT)
 }
 
-/// Returns the readiness for the first object that is not corrected now.
-fn told(
-    counts: &Counts,
-    waiting: &[(Timestamp, &Correction<'_>)],
-    fights: &[&Correction<'_>],
-) -> Option<Readiness> {
-    let summary = |one: &Correction<'_>| {
-        summary(&one.apply.desired.reference, counts.of(one).corrections, &changed_by(one))
-    };
-    if let Some(first) = fights.first() {
-        let more = fights.len() - 1;
-        let others = if more > 0 { format!(", nor are {more} more") } else { String::new() };
-        let message = format!(
-            "{}; it is no longer corrected{others}. {}; then set the annotation {RECONCILE_AT_ANNOTATION} to try again",
-            summary(first),
-            hint()
-        );
-        return Some(Readiness::new(Phase::Stalled, FIGHT, message));
-    }
-    let (at, first) = waiting.first()?;
-    let message = format!("{}; the next correction is at {at}. {}", summary(first), hint());
-    Some(Readiness::new(Phase::Reconciling, DRIFTED, message))
-}
-
-/// Reports an object that was recently corrected several times and currently matches the commit. Otherwise, a
+/// Returns an object that was recently corrected several times and currently matches the commit. Otherwise, a
 /// client that comes back at growing intervals, like Argo CD's self-heal, would not be reported until the last
 /// correction.
-pub(super) fn repeated(draft: &mut Draft<'_>) -> Option<Readiness> {
-    let now = draft.now;
-    let corrected = draft.status.drift.iter().flat_map(|drift| &drift.corrected);
-    let often = corrected.filter(|one| one.corrections >= NAMED_CORRECTIONS);
+pub(super) fn repeated(counts: Option<&DriftStatus>, now: Timestamp) -> Option<Contested> {
+    let often = counts?.corrected.iter().filter(|one| one.corrections >= NAMED_CORRECTIONS);
     let ends = often.filter_map(|one| Some((later(one.last_time.as_ref()?.0, LONGEST_DRIFT_WAIT), one)));
     let (end, one) = ends.filter(|(end, _)| *end > now).max_by_key(|(end, _)| *end)?;
-    let object = ObjectId::from_path(&one.object)?;
-    let message = format!("{}. {}", summary(&object, one.corrections, &one.changed_by), hint());
-    draft.plan.wake(end);
-    Some(Readiness::new(Phase::Reconciling, DRIFTED, message))
+    Some(Contested {
+        object: ObjectId::from_path(&one.object)?.to_string(),
+        corrections: one.corrections,
+        changed_by: one.changed_by.clone(),
+        next: Next::Watch(end),
+    })
 }
 
-fn summary(object: &impl Display, times: i32, changed_by: &str) -> String {
-    let by = if changed_by.is_empty() { String::new() } else { format!("; {changed_by}") };
-    format!("{object} was changed on the hub and corrected {times} times{by}")
-}
-
-fn hint() -> String {
-    format!(
-        "Stop the other client, list the fields in the annotation {IGNORE_FIELDS_ANNOTATION}, or remove them from the repository"
-    )
-}
-
-/// The drifted objects, by what happens to them.
-#[derive(Default)]
-struct Turns<'a, 'b> {
-    /// Objects that are corrected now.
-    due: Vec<&'a Correction<'b>>,
-    /// Objects that are corrected later, sorted by time.
-    waiting: Vec<(Timestamp, &'a Correction<'b>)>,
-    /// Objects that are no longer corrected.
-    fights: Vec<&'a Correction<'b>>,
+/// The time of a correction.
+enum Turn {
+    Now,
+    At(Timestamp),
+    Never,
 }
 
 /// The consecutive corrections of an object.
@@ -181,49 +185,37 @@ impl Counts {
         self.listed.get(&path(one)).unwrap_or(&self.others)
     }
 
-    /// Forgets drifts that ended long ago.
-    fn forget(&mut self, drifted: &[Correction<'_>], draft: &mut Draft<'_>) {
+    /// Forgets drifts that ended long ago. Returns when to forget the next one.
+    fn forget(&mut self, drifted: &[Correction<'_>], now: Timestamp) -> Option<Timestamp> {
         let paths: Vec<String> = drifted.iter().map(path).collect();
         let has_others = paths.iter().any(|path| !self.listed.contains_key(path));
-        let mut is_over = |count: &Count| match count.end() {
-            Some(end) if end > draft.now => {
-                draft.plan.wake(end);
-                false
-            }
-            Some(_) | None => true,
-        };
-        self.listed.retain(|path, count| paths.contains(path) || !is_over(count));
-        if !has_others && is_over(&self.others) {
+        let end = |count: &Count| count.end().filter(|end| *end > now);
+        self.listed.retain(|path, count| paths.contains(path) || end(count).is_some());
+        if !has_others && end(&self.others).is_none() {
             self.others = Count::default();
         }
+        let ended = self.listed.iter().filter(|(path, _)| !paths.contains(path)).map(|(_, count)| count);
+        ended.chain((!has_others).then_some(&self.others)).filter_map(end).min()
     }
 
-    /// Decides which objects are corrected now, and counts the corrections.
-    fn turns<'a, 'b>(&mut self, drifted: &'a [Correction<'b>], now: Timestamp) -> Turns<'a, 'b> {
-        let mut turns = Turns::default();
-        let others = self.others.clone();
-        for one in drifted {
-            let path = path(one);
-            let has_room = self.listed.len() < MAX_COUNTED || self.listed.contains_key(&path);
-            let own = has_room.then(|| self.listed.get(&path).cloned().unwrap_or_default());
-            let count = own.as_ref().unwrap_or(&others);
-            match count.due().filter(|due| *due > now && count.corrections > 0) {
-                _ if count.corrections >= MAX_CORRECTIONS => turns.fights.push(one),
-                Some(due) => turns.waiting.push((due, one)),
-                None if has_room => {
-                    let changed_by = clip(&changed_by(one), MAX_CHANGED_BY);
-                    self.listed.entry(path).or_default().add(changed_by, now);
-                    turns.due.push(one);
-                }
-                None => {
-                    self.others.clone_from(&others);
-                    self.others.add(String::new(), now);
-                    turns.due.push(one);
-                }
+    /// Decides when an object is corrected, and counts a correction. `others` is the shared count before this plan.
+    fn turn(&mut self, one: &Correction<'_>, others: &Count, now: Timestamp) -> Turn {
+        let path = path(one);
+        let has_room = self.listed.len() < MAX_COUNTED || self.listed.contains_key(&path);
+        let own = has_room.then(|| self.listed.get(&path).cloned().unwrap_or_default());
+        let count = own.as_ref().unwrap_or(others);
+        match count.due().filter(|due| *due > now && count.corrections > 0) {
+            _ if count.corrections >= MAX_CORRECTIONS => return Turn::Never,
+            Some(due) => return Turn::At(due),
+            None if has_room => {
+                self.listed.entry(path).or_default().add(clip(&changed_by(one), MAX_CHANGED_BY), now);
+            }
+            None => {
+                self.others.clone_from(others);
+                self.others.add(String::new(), now);
             }
         }
-        turns.waiting.sort_by_key(|(due, _)| *due);
-        turns
+        Turn::Now
     }
 
     fn write(self, before: DriftStatus) -> Option<DriftStatus> {

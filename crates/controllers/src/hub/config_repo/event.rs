@@ -17,7 +17,7 @@ fn note(message: &str) -> String {
 /// Returns the event for a new result: a commit is applied, or a commit or its deletions wait for a person. A
 /// temporary state, such as an unreachable git server, has none.
 pub(super) fn event(repo: &ConfigRepo, new: &ConfigRepoStatus, readiness: &Readiness) -> Option<Event> {
-    let Readiness { phase, reason, message } = readiness;
+    let Readiness { phase, reason, message, until: _ } = readiness;
     let before = repo.status.clone().unwrap_or_default();
     let commit = |revision: &Option<Revision>| revision.as_ref().map(|revision| revision.commit.clone());
     let ready = repo.condition(READY);

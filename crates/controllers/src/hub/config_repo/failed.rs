@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::commit;
 use super::refusal::{RefusedField, TYPED_PATCH};
+use super::report::{conclude, failed_fetch};
 use super::status::{
-    FORBIDDEN, Phase, Readiness, applied_before, conclude, drafted, is_about, is_forbidden, record, seen,
-    still_applied,
+    FORBIDDEN, Phase, Readiness, applied_before, drafted, is_about, is_forbidden, record, seen, still_applied,
 };
-use super::{commit, event};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, Revision, UnchangeableObject};
 use engine::registration::rbac::RBAC;
 use engine::sync::{self, Desired, DesiredObject, Problem};
@@ -38,7 +38,6 @@ pub(super) fn failed(
     };
     let mut new = repo.clone();
     let status = new.status.get_or_insert_default();
-    let generation = repo.metadata.generation.unwrap_or_default();
     let source = commit::source(repo, view);
     let checkout = source.as_ref().and_then(|source| source.checkout.as_ref());
     let desired = checkout.and_then(|checkout| commit::completed(repo, checkout, view).ok()?.ok());
@@ -64,10 +63,9 @@ pub(super) fn failed(
         let message = format!("{}{suggestion}{}", said(failure), what_to_do(failure));
         Problem { reason, message, origin }
     };
-    let problems: Vec<_> = failures.iter().take(MAX_LOCATED).map(problem).collect();
     let unlisted = failures.iter().skip(MAX_LOCATED);
     let unlisted = unlisted.map(|(_, failure)| Problem::of_commit(reason, &failure.message));
-    let problems: Vec<_> = problems.into_iter().chain(unlisted).collect();
+    let problems: Vec<_> = failures.iter().take(MAX_LOCATED).map(problem).chain(unlisted).collect();
     let draft = done.plan.status.as_ref().and_then(|draft| drafted(repo, draft));
     let planned = draft.unwrap_or_else(|| repo.clone()).status.unwrap_or_default();
     // The pending approval of a plan does not depend on its writes.
@@ -94,10 +92,9 @@ pub(super) fn failed(
         seen.digest.clear();
     }
     if let Some(failure) = source.as_ref().and_then(|source| source.failure.as_ref()) {
-        readiness = Readiness::of_failed_fetch(failure, Some(readiness), status);
+        readiness = failed_fetch(failure, Some(readiness), status);
     }
-    conclude(status, generation, &readiness, now);
-    let event = event::event(repo, status, &readiness);
+    let event = conclude(repo, status, &readiness, now);
     Some(StatusWrite::between(repo, &new)?.with_events(event.into_iter().collect()))
 }
 

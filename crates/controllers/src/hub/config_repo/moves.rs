@@ -10,11 +10,10 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use super::depends::is_same_source;
-use super::draft::Draft;
 use super::identity::RepoIdentity;
-use super::status::{Phase, Readiness, is_about};
+use super::status::is_about;
 use api::condition::find_condition;
-use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, ConfigRepoStatus, Revision};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, Revision};
 use api::names::approval_reasons::{DELETIONS_HELD, POLICY_HELD};
 use api::names::gitops_conditions::READY;
 use engine::sync::{self, ObjectId};
@@ -43,13 +42,13 @@ pub(super) struct Moves {
 }
 
 impl Moves {
-    /// Reads the requests of others.
+    /// Reads the requests of others. `seen` is the newest commit of the ConfigRepo.
     ///
     /// # Errors
     /// Fails if the ConfigRepos or their inventories have not been read.
     pub(super) fn of(
         repo: &ConfigRepo,
-        status: &ConfigRepoStatus,
+        seen: Option<&Revision>,
         view: &impl View,
         now: Timestamp,
     ) -> Read<Self> {
@@ -58,7 +57,6 @@ impl Moves {
         let parts = view.list::<ConfigRepoInventory>(Query::ALL)?;
         let requesting: Vec<_> = parts.iter().filter(|part| !part.spec.requested.is_empty()).collect();
         let mut moves = Self { requested: BTreeMap::new(), awaited: None, unjudged: None };
-        let seen = status.seen.as_ref();
         let commit = seen.map(|seen| seen.commit.as_str()).unwrap_or_default();
         for other in view.list::<ConfigRepo>(Query::ALL)? {
             let is_awaited = is_same_source(&other, repo) && !has_judged(&other, commit);
@@ -112,17 +110,6 @@ fn obstacle(repo: &ConfigRepo) -> Option<String> {
 fn has_judged(repo: &ConfigRepo, commit: &str) -> bool {
     let seen = repo.status.as_ref().and_then(|status| status.seen.as_ref());
     is_about(repo, commit) && seen.is_some_and(|seen| !seen.digest.is_empty())
-}
-
-/// Reports that deletions wait for another ConfigRepo. `state` describes the rest of the waiting ConfigRepo's
-/// state.
-pub(super) fn awaiting(draft: &mut Draft<'_>, state: &str, deletions: usize) -> Option<Readiness> {
-    let (other, end) = draft.awaited.take().filter(|_| deletions > 0)?;
-    draft.plan.wake(end);
-    let message = format!(
-        "{state}; {deletions} deletions wait until {end} for the ConfigRepo {other}, which may want the objects"
-    );
-    Some(Readiness::new(Phase::Reconciling, REASON, message))
 }
 
 /// Returns true if deletions of a ConfigRepo wait, maybe for others to judge a commit, or if a policy waits for

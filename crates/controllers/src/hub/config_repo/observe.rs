@@ -3,40 +3,47 @@
 use std::sync::Arc;
 
 use engine::health::ObjectHealth;
-use engine::plural::counted;
-use engine::sync::{self, ApplyRule, DesiredObject, IgnoreRule, Problem, Unhealthy};
-use object::text::short_commit;
+use engine::sync::{self, ApplyRule, DesiredObject, IgnoreRule, Problem, SyncPlan, Unhealthy};
+use object::{Key, ObjectRef};
 use reconcile::{Read, View};
 
-use super::commit::Commit;
 use super::compare::Comparison;
-use super::draft::Draft;
-use super::health::{self, Found};
+use super::gate::Gate;
 use super::identity::RepoIdentity;
-use super::inventory::Recorded;
-use super::status::{Phase, Readiness, revision};
+use super::read::Commit;
 
-/// Releases the objects that Argo CD now tracks, so that no later commit takes them back.
-pub(super) fn release(draft: &mut Draft<'_>, recorded: &Recorded, identity: &RepoIdentity, view: &impl View) {
-    if recorded.objects.is_empty() {
-        return;
-    }
-    let release = sync::release(&draft.key, &recorded.objects, |object| view.observed(object));
-    draft.plan.step(release.hand_over.iter().map(|one| identity.hand_over(one)));
-    let records = draft.record_inventory(recorded, &release.inventory);
-    draft.plan.step(records);
+/// Releases the objects that Argo CD now tracks, so that no later commit takes them back. Returns `None` if the
+/// ConfigRepo owns none.
+pub(super) fn release(commit: &Commit<'_>, view: &impl View) -> Option<Box<SyncPlan<'static>>> {
+    let (repo, owned) = (Key::of(commit.repo), &commit.recorded.objects);
+    (!owned.is_empty()).then(|| Box::new(sync::release(&repo, owned, |object| view.observed(object))))
 }
 
-/// Compares the hub with a commit and drafts the status.
-pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, rules: &[IgnoreRule], view: &impl View) {
-    let Commit { checkout, desired, identity } = *commit;
-    let name = checkout.revision.as_str();
+/// The objects of a commit on the hub.
+pub(super) struct Observation<'a> {
+    pub(super) commit: &'a Commit<'a>,
+    pub(super) total: usize,
+    /// The objects that differ from the commit, with the reasons.
+    pub(super) differing: Vec<(&'a ObjectRef, String)>,
+    /// The unhealthy objects that match the commit, in a plan without writes.
+    pub(super) sync: Box<SyncPlan<'static>>,
+}
+
+/// Compares the hub with a commit.
+///
+/// # Errors
+/// Returns the reason that the commit cannot be compared.
+pub(super) fn observe<'a>(
+    commit: &'a Commit<'a>,
+    rules: &[IgnoreRule],
+    view: &impl View,
+) -> Result<Observation<'a>, Gate> {
     // Argo CD applies a hook at a certain point of its sync, and often deletes it afterwards.
     let is_expected =
         |wanted: &&Arc<DesiredObject>| wanted.apply != ApplyRule::Ignore && wanted.hook().is_none();
-    let expected: Vec<_> = desired.objects.iter().filter(is_expected).collect();
+    let expected: Vec<_> = commit.desired.objects.iter().filter(is_expected).collect();
     let is_hidden = |wanted: &&&Arc<DesiredObject>| {
-        *identity != RepoIdentity::Operator && sync::is_secret(&wanted.reference.gvk)
+        commit.identity != RepoIdentity::Operator && sync::is_secret(&wanted.reference.gvk)
     };
     if let Some(secret) = expected.iter().find(is_hidden) {
         let message = format!(
@@ -44,47 +51,28 @@ pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, rules: &[Ignor
             secret.reference
         );
         let origin = secret.origin.clone();
-        draft.refuse(&[Problem { reason: "NotAllowed", message, origin }]);
-        return;
+        return Err(Gate::Refused(vec![Problem { reason: "NotAllowed", message, origin }]));
     }
-    draft.status.held_deletions = None;
-    let (mut differing, mut unhealthy, mut unread) = (Vec::new(), Vec::new(), None);
-    let mut comparison = Comparison::new(identity, view);
-    for wanted in &expected {
+    let mut observation =
+        Observation { commit, total: expected.len(), differing: Vec::new(), sync: Box::default() };
+    let mut unread = None;
+    let mut comparison = Comparison::new(&commit.identity, view);
+    for wanted in expected {
+        let object = &wanted.reference;
         match state(wanted, rules, &mut comparison, view) {
             Ok(State::AsWanted(ObjectHealth::Current)) => {}
             Ok(State::AsWanted(health)) => {
-                unhealthy.push(Unhealthy { object: wanted.reference.clone(), health });
+                observation.sync.unhealthy.push(Unhealthy { object: object.clone(), health });
             }
-            Ok(State::Differs(why)) => differing.push((&wanted.reference, why)),
+            Ok(State::Differs(why)) => observation.differing.push((object, why)),
             // Continue, so that the API server answers all questions at once.
             Err(error) => unread = unread.or(Some(error)),
         }
     }
-    if let Some(error) = unread {
-        draft.wait_for_read(name, &error.to_string());
-        return;
+    match unread {
+        Some(error) => Err(Gate::Reading(error.to_string())),
+        None => Ok(observation),
     }
-    let (total, commit_name) = (expected.len(), short_commit(name));
-    draft.readiness = Some(match differing.first() {
-        None => {
-            draft.status.partial = None;
-            let applied = draft.status.applied.take();
-            draft.status.applied =
-                Some(revision(applied.as_ref(), checkout, draft.repo, &desired.digest, draft.now));
-            let message = format!("the hub matches {commit_name} ({})", counted(total, "object"));
-            let found = Found { unhealthy: &unhealthy, is_held: false, takes_time: false, is_whole: true };
-            let waiting = health::judge(draft, commit, &found);
-            waiting.unwrap_or_else(|| Readiness::new(Phase::Ready, "Observed", message))
-        }
-        Some((first, why)) => {
-            let message = format!(
-                "{} of {total} objects do not match {commit_name}, such as {first}: {why}; in mode Observe, another tool applies them",
-                differing.len(),
-            );
-            Readiness::new(Phase::Reconciling, "NotApplied", message)
-        }
-    });
 }
 
 /// The state of an object of a commit on the hub.

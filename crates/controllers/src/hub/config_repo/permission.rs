@@ -3,26 +3,24 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::commit::Commit;
-use super::draft::Draft;
-use super::status::{FORBIDDEN, Phase, Readiness, still_applied};
-use engine::sync::{self, ApplyRule, DesiredObject, Problem};
-use object::text::short_commit;
+use super::gate::Gate;
+use super::read::Commit;
+use super::status::FORBIDDEN;
+use engine::sync::{ApplyRule, DesiredObject, Problem};
 use reconcile::{ReadErrorReason, View};
 
-/// Refuses a commit with kinds that the operator may not list, regardless of what else the commit waits for.
-pub(super) fn missing(draft: &Draft<'_>, commit: &Commit<'_>, view: &impl View) -> Option<Readiness> {
+/// Refuses a commit with kinds that the operator may not list.
+///
+/// # Errors
+/// Returns the problems of these kinds.
+pub(super) fn check(commit: &Commit<'_>, view: &impl View) -> Result<(), Gate> {
     let mut kinds = BTreeSet::new();
     let is_applied =
         |object: &&Arc<DesiredObject>| object.apply != ApplyRule::Ignore && object.hook().is_none();
     let applied = commit.desired.objects.iter().filter(is_applied);
     let first_of_kinds = applied.filter(|object| kinds.insert(&object.reference.gvk));
     let problems: Vec<_> = first_of_kinds.filter_map(|object| refusal(object, view)).collect();
-    (!problems.is_empty()).then(|| {
-        let (name, summary) = (short_commit(&commit.checkout.revision), sync::summary(&problems));
-        let message = format!("cannot apply {name}: {summary}; {}", still_applied(&draft.status));
-        Readiness::new(Phase::Stalled, FORBIDDEN, message)
-    })
+    if problems.is_empty() { Ok(()) } else { Err(Gate::Forbidden(problems)) }
 }
 
 /// Returns the problem of an object whose kind the operator may not list. The API server's error names the verb,

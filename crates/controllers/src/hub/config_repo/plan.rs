@@ -1,28 +1,27 @@
-//! Plans the writes for a ConfigRepo and drafts its status.
+//! Plans the writes for a ConfigRepo: reads its commit, compares it with the hub, decides how far it goes, and
+//! reports.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 
-use super::commit::{self, Commit, Incomplete};
-use super::draft::{Draft, recent_deletions};
-use super::identity::RepoIdentity;
+use super::depends;
+use super::drift::Drift;
+use super::gate::Gate;
 use super::index::RepoIndex;
-use super::inventory::{self, Recorded};
 use super::loosening::{Loosened, uninstalls};
 use super::moves::Moves;
 use super::policy::sync_policy;
-use super::status::{Readiness, is_about, is_forbidden, record, seen};
-use super::write::write;
-use super::{approval, compare, deletion, depends, event, observe, permission, random_values};
+use super::read::Commit;
+use super::report::{Found, Outcome, Planned, report};
+use super::status::{is_about, is_forbidden, recent_deletions, seen};
+use super::{approval, commit, compare, deletion, inventory, observe, permission, write};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode};
-use api::names::approval_reasons::PLAN_NOT_APPROVED;
-use engine::sync::{self, Claimant, Desired, ObjectId, SyncInput, SyncPolicy};
+use engine::rollout::ApplyWindows;
+use engine::sync::{self, Desired, Problem, SyncInput, SyncPlan, SyncPolicy};
 use object::Key;
-use object::tree::Checkout;
-use reconcile::{Plan, Read, ReadErrorReason, Source, View};
+use reconcile::{Plan, Read, ReadError, View};
 
 /// Plans the writes for a ConfigRepo.
 ///
@@ -35,187 +34,126 @@ pub(super) fn plan(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<
     if let Some(finalizer) = deletion::missing_finalizer(repo) {
         return Ok(Plan { steps: vec![vec![finalizer]], ..Plan::default() });
     }
-    let mut draft = Draft::of(repo, now);
-    if repo.spec.suspend {
-        draft.suspend();
-        return Ok(draft.finish());
-    }
-    let source = commit::source(repo, view);
-    if let Some(source) = &source {
-        draft.status.last_handled_reconcile_at.clone_from(&source.reconcile_at);
-    }
-    match (RepoIdentity::of(repo, view)?, source) {
-        (Err(problem), _) => draft.refuse(&[problem]),
-        (Ok(_), None) => draft.wait("", "Fetching", "the repository has not been fetched yet"),
-        (Ok(identity), Some(source)) => reconcile_source(&mut draft, &source, &identity, view)?,
-    }
-    Ok(draft.finish())
+    let source = commit::source(repo, view).filter(|_| !repo.spec.suspend);
+    let source = source.as_deref();
+    let commit = Commit::read(repo, source, view);
+    let judged = commit.as_ref().map_err(Gate::clone).and_then(|commit| judge(commit, view, now));
+    let (gate, found) = match judged {
+        Ok(judged) => judged,
+        Err(Gate::Failed(error)) => return Err(error),
+        Err(gate) => (gate, Found::Nothing),
+    };
+    let outcome = Outcome { repo, now, source, gate, found };
+    let plan = report(&outcome);
+    Ok(match &commit {
+        Ok(commit) => Plan { steps: write::steps(commit, &outcome), observe: commit.kinds(), ..plan },
+        Err(_) => plan,
+    })
 }
 
-/// Applies or observes the last fetched commit, and reports a failed fetch.
-fn reconcile_source(
-    draft: &mut Draft<'_>,
-    source: &Source,
-    identity: &RepoIdentity,
-    view: &impl View,
-) -> Read<()> {
-    if let Some(checkout) = &source.checkout {
-        reconcile_commit(draft, (checkout, source), identity, view)?;
-        if let Some(readiness) = &draft.readiness {
-            record(&mut draft.status, readiness, draft.now);
-        }
+/// Compares a commit with the hub, and decides how far it goes.
+fn judge<'a>(commit: &'a Commit<'_>, view: &impl View, now: Timestamp) -> Result<(Gate, Found<'a>), Gate> {
+    if let Some(gate) = &commit.incomplete {
+        return Err(gate.clone());
     }
-    if let Some(failure) = source.failure.as_ref().filter(|_| !draft.keeps_status) {
-        let readiness = draft.readiness.take();
-        draft.readiness = Some(Readiness::of_failed_fetch(failure, readiness, &draft.status));
+    if commit.unmet.is_none() {
+        permission::check(commit, view)?;
     }
-    Ok(())
-}
-
-fn reconcile_commit(
-    draft: &mut Draft<'_>,
-    (checkout, source): (&Arc<Checkout>, &Source),
-    identity: &RepoIdentity,
-    view: &impl View,
-) -> Read<()> {
-    let repo = draft.repo;
-    draft.status.seen = Some(seen(repo, checkout, draft.now));
-    draft.plan.events.extend(event::collision(repo, checkout));
-    let recorded = Recorded::of(repo, view)?;
-    let inventory = &recorded.objects;
-    draft.unmet = depends::unmet(repo, checkout, view)?;
-    let desired = match commit::completed(repo, checkout, view) {
-        Ok(Ok(desired)) => desired,
-        Ok(Err(incomplete)) => {
-            draft.plan.observe = sync::kinds(&[], inventory);
-            match incomplete {
-                Incomplete::Problems(problems) => draft.refuse(&problems),
-                Incomplete::Undrawn(releases) => random_values::draw(draft, &releases, source, identity),
-            }
-            return Ok(());
-        }
-        Err(error) if error.reason == ReadErrorReason::Pending => {
-            draft.wait_for_rendering(&checkout.revision);
-            return Ok(());
-        }
-        Err(error) => return Err(error),
+    let policy = sync_policy(commit.repo).map_err(|problem| Gate::Refused(vec![problem]))?;
+    let observed = (commit.repo.spec.mode == ConfigRepoMode::Observe).then_some(&commit.desired);
+    let key = Key::of(commit.repo);
+    view.index(|index: &mut RepoIndex| index.observe(&key, observed))?;
+    if observed.is_none() {
+        return apply(commit, policy, view, now);
+    }
+    let release = observe::release(commit, view);
+    let observation = match &commit.unmet {
+        Some(unmet) => Err(unmet.clone()),
+        None => observe::observe(commit, &policy.ignore, view),
     };
-    draft.plan.observe = sync::kinds(&desired.objects, inventory);
-    let commit = Commit { checkout, desired: &desired, identity };
-    if draft.unmet.is_none()
-        && let Some(forbidden) = permission::missing(draft, &commit, view)
-    {
-        draft.status.held_plan.clear();
-        draft.readiness = Some(forbidden);
-        return Ok(());
-    }
-    let policy = match sync_policy(repo) {
-        Ok(policy) => policy,
-        Err(problem) => {
-            draft.refuse(&[problem]);
-            return Ok(());
-        }
-    };
-    let is_observer = repo.spec.mode == ConfigRepoMode::Observe;
-    let observed = is_observer.then_some(&desired);
-    view.index(|index: &mut RepoIndex| index.observe(&draft.key, observed))?;
-    if is_observer {
-        observe::release(draft, &recorded, identity, view);
-        match draft.unmet.take() {
-            Some(waiting) => draft.readiness = Some(waiting),
-            None => observe::observe(draft, &commit, &policy.ignore, view),
-        }
-        return Ok(());
-    }
-    match apply(draft, &commit, &recorded, policy, view) {
-        Err(error) if error.reason == ReadErrorReason::Pending => {
-            draft.wait_for_rendering(&checkout.revision);
-            Ok(())
-        }
-        applied => applied,
-    }
+    Ok(match observation {
+        Ok(observation) => (Gate::Open, Found::Observed { release, observation: Some(observation) }),
+        Err(gate) => (gate, Found::Observed { release, observation: None }),
+    })
 }
 
 /// Plans the writes of a commit.
-fn apply(
-    draft: &mut Draft<'_>,
-    commit: &Commit<'_>,
-    recorded: &Recorded,
+fn apply<'a>(
+    commit: &'a Commit<'_>,
     policy: SyncPolicy,
     view: &impl View,
-) -> Read<()> {
-    let Commit { checkout, desired, .. } = *commit;
-    let inventory = &recorded.objects;
-    let others = Others::of(draft, desired, view);
-    let Others { claimed, moves, missing_namespaces } = match others {
-        Ok(others) => others,
-        Err(error) => {
-            draft.wait_for_read(&checkout.revision, &error.to_string());
-            return Ok(());
-        }
-    };
-    let compared = match compare::of_others(&draft.key, commit, &policy, view) {
-        Ok(compared) => compared,
-        Err(error) => {
-            draft.wait_for_read(&checkout.revision, &error.to_string());
-            return Ok(());
-        }
-    };
-    let uninstalls = uninstalls(inventory, &desired.ids(), view, draft.now)?;
-    let deletions = (inventory, &uninstalls);
-    let given = draft.status.approved_deletions.as_ref();
+    now: Timestamp,
+) -> Result<(Gate, Found<'a>), Gate> {
+    let Commit { repo, checkout, desired, .. } = commit;
+    let (key, inventory) = (Key::of(*repo), &commit.recorded.objects);
+    let reading = |error: ReadError| Gate::Reading(error.to_string());
+    let claimed = inventory::claimed(&key, desired, view).map_err(reading)?;
+    let moves = Moves::of(repo, Some(&seen(repo, checkout, now)), view, now).map_err(reading)?;
+    let missing_namespaces = missing_namespaces(desired, view).map_err(reading)?;
+    let compared = compare::of_others(commit, &policy, view).map_err(reading)?;
+    let uninstalls = uninstalls(inventory, &desired.ids(), view, now)?;
+    let loosened = Loosened::of(repo, (checkout, desired), (inventory, &uninstalls), view, now)?;
+    let unjudged = moves.unjudged.or_else(|| loosened.why_dropped());
+    let given = repo.status.as_ref().and_then(|status| status.approved_deletions.as_ref());
     let approves_rest =
         given.is_some_and(|it| (&it.approval, &it.digest) == (&policy.approved, &desired.digest));
-    let loosened = Loosened::of(draft.repo, (checkout, desired), deletions, view, draft.now)?;
-    let unjudged = moves.unjudged.or_else(|| loosened.why_dropped());
-    let withheld = loosened.withheld();
     let input = SyncInput {
-        repo: &draft.key,
+        repo: &key,
         inventory,
         claimed: &claimed,
         requested: &moves.requested,
         awaits_requests: moves.awaited.is_some(),
         unjudged: unjudged.as_deref(),
-        are_permissions_needed: is_forbidden(draft.repo) && is_about(draft.repo, &checkout.revision),
+        are_permissions_needed: is_forbidden(repo) && is_about(repo, &checkout.revision),
         missing_namespaces: &missing_namespaces,
-        withheld: &withheld,
-        recent: &recent_deletions(&draft.status),
-        now: draft.now,
+        withheld: &loosened.withheld(),
+        recent: &recent_deletions(repo.status.as_ref()),
+        now,
         policy: &SyncPolicy { uninstalls, approves_rest, compared, ..policy },
     };
-    let known = |index: &mut RepoIndex| index.take_comparisons(&draft.key);
-    let mut comparisons = view.index(known)?;
+    let mut comparisons = view.index(|index: &mut RepoIndex| index.take_comparisons(&key))?;
     let mut sync = sync::plan(desired, &input, &mut comparisons, |what| view.observed(what));
-    view.index(|index: &mut RepoIndex| index.keep_comparisons(&draft.key, comparisons))?;
+    view.index(|index: &mut RepoIndex| index.keep_comparisons(&key, comparisons))?;
     if let Some(hold) = &mut sync.hold {
         loosened.tell(hold);
     }
-    draft.held_policies = loosened.why_held();
-    draft.cycle = depends::waits_for_itself(draft.repo, &sync.unhealthy, view)?;
-    draft.awaited = moves.awaited;
-    draft.plan.step(deletion::unmark(desired, view)?);
-    write(draft, commit, recorded, &sync);
-    if draft.readiness.as_ref().is_some_and(|readiness| readiness.reason == PLAN_NOT_APPROVED) {
-        let changes = || approval::changes(commit, inventory, &sync, view);
-        draft.status.held_changes = sync.problems.is_empty().then(changes);
+    let gate = decide(commit, &sync, view, now);
+    let is_judged = sync.problems.is_empty() && sync.unread.is_empty();
+    let drift = is_judged.then(|| Drift::of(repo, &commit.source.reconcile_at, &sync.correct, now));
+    let planned = Planned {
+        unmark: deletion::unmark(desired, view)?,
+        cycle: depends::waits_for_itself(repo, &sync.unhealthy, view)?,
+        held_policies: loosened.why_held(),
+        awaited: moves.awaited,
+        commit,
+        sync,
+        drift,
+    };
+    Ok((gate, Found::Planned(Box::new(planned))))
+}
+
+/// Decides how far a commit goes that was compared with the hub. The first reason wins.
+fn decide(commit: &Commit<'_>, sync: &SyncPlan<'_>, view: &impl View, now: Timestamp) -> Gate {
+    let gate = match (&commit.unmet, sync.problems.as_slice(), sync.unread.first()) {
+        (Some(unmet), _, _) => unmet.clone(),
+        (None, [], None) => Gate::Open,
+        (None, [], Some(unread)) => return Gate::Reading(unread.clone()),
+        (None, problems, _) => Gate::Refused(problems.to_vec()),
+    };
+    // Removed objects are handed over even while the commit waits, because the ConfigRepo that it waits for may wait
+    // for them. These writes need the approval and the windows too.
+    if !matches!(gate, Gate::Open) && sync.hand_over.is_empty() {
+        return gate;
     }
-    Ok(())
+    approval::gate(commit, sync, view).or_else(|| windows(commit, now)).unwrap_or(gate)
 }
 
-/// The objects of others that a plan depends on.
-struct Others {
-    claimed: BTreeMap<ObjectId, Vec<Claimant>>,
-    moves: Moves,
-    missing_namespaces: BTreeSet<String>,
-}
-
-impl Others {
-    fn of(draft: &Draft<'_>, desired: &Desired, view: &impl View) -> Read<Self> {
-        Ok(Self {
-            claimed: inventory::claimed(&draft.key, desired, view)?,
-            moves: Moves::of(draft.repo, &draft.status, view, draft.now)?,
-            missing_namespaces: missing_namespaces(desired, view)?,
-        })
+/// Returns the gate of a commit that waits for a window. A commit whose objects are already applied changes nothing.
+fn windows(commit: &Commit<'_>, now: Timestamp) -> Option<Gate> {
+    match ApplyWindows::read(&commit.repo.spec) {
+        Err(why) => Some(Gate::InvalidWindows(vec![Problem::of_commit("InvalidSpec", why.to_string())])),
+        Ok(_) if commit.is_applied() => None,
+        Ok(windows) => windows.wait(now).map(Gate::Frozen),
     }
 }
 

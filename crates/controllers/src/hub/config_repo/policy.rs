@@ -2,11 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use super::health;
+use jiff::SignedDuration;
+
 use api::gitops::v1alpha1::{self as gitops, ConfigRepo, ConfigRepoSpec, DeletionBudget};
 use api::names;
 use engine::sync::{Budget, IgnoreRule, Problem, SyncPolicy, Takeover};
 use object::{Metadata as _, duration};
+
+/// The default of `spec.healthTimeout`, also used if the value is not a duration.
+const DEFAULT_HEALTH_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
+
+/// Returns how long the objects of a stage may take to become healthy; zero if stages do not wait.
+pub(super) fn health_timeout(repo: &ConfigRepo) -> SignedDuration {
+    duration::parse(&repo.spec.health_timeout).unwrap_or(DEFAULT_HEALTH_TIMEOUT)
+}
 
 /// Reads the part of the spec that controls how a commit is applied.
 ///
@@ -31,17 +40,17 @@ pub(super) fn sync_policy(repo: &ConfigRepo) -> Result<SyncPolicy, Problem> {
         path: _,
         default_namespace: _,
         service_account_name,
-        // Read by `plan` and `deletion`.
+        // Read by `plan`, `read` and `deletion`.
         mode: _,
         suspend: _,
+        freeze_windows: _,
+        apply_windows: _,
         deletion_policy: _,
         // Read by `approval`.
         plan_approval: _,
-        // Read by `freeze`.
-        freeze_windows: _,
-        apply_windows: _,
         // Read by `depends`.
         depends_on: _,
+        // Read by `health_timeout`.
         health_timeout: _,
         // Read by the report controller.
         report: _,
@@ -69,7 +78,7 @@ pub(super) fn sync_policy(repo: &ConfigRepo) -> Result<SyncPolicy, Problem> {
         approved: repo.annotation(names::APPROVE_DELETION_ANNOTATION).unwrap_or_default().to_owned(),
         approves_rest: false,
         uninstalls: BTreeMap::new(),
-        waits_for_health: !health::timeout(repo).is_zero(),
+        waits_for_health: !health_timeout(repo).is_zero(),
         ignore,
         compared: BTreeMap::new(),
         unchangeable: unchangeable.map(|one| (one.uid.clone(), one.digest.clone())).collect(),

@@ -4,11 +4,12 @@
 //! Secret once the status names a release.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::draft::Draft;
-use super::identity::RepoIdentity;
+use super::gate::Gate;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, RandomValues as Recorded};
 use engine::sync::Problem;
 use object::duration::whole_second;
@@ -22,7 +23,7 @@ pub(super) fn known(repo: &ConfigRepo, source: Option<&Source>) -> RandomValues 
     RandomValues { seed, since: recorded(repo) }
 }
 
-fn recorded(repo: &ConfigRepo) -> BTreeMap<Key, jiff::Timestamp> {
+fn recorded(repo: &ConfigRepo) -> BTreeMap<Key, Timestamp> {
     let recorded = repo.status.iter().flat_map(|status| &status.random_values);
     recorded.filter_map(|one| Some((key(&one.release)?, one.time.0))).collect()
 }
@@ -32,33 +33,39 @@ fn key(release: &str) -> Option<Key> {
     Some(Key::namespaced(namespace, name))
 }
 
-/// Plans the seed if there is none, and records the releases that draw for the first time.
-pub(super) fn draw(draft: &mut Draft<'_>, releases: &[Key], source: &Source, identity: &RepoIdentity) {
-    let names: Vec<String> = releases.iter().map(Key::to_string).collect();
-    let names = names.join(", ");
-    match &source.seed {
-        Some(Ok(_)) => {}
-        Some(Err(why)) => {
-            let message = format!("the random values of {names} are unknown: {why}");
-            return draft.refuse(&[Problem::of_commit("RandomValuesUnknown", message)]);
+/// Decides about a commit that draws random values for the first time.
+pub(super) fn gate(repo: &ConfigRepo, source: &Source, releases: Arc<Vec<Key>>) -> Gate {
+    let names = names(&releases);
+    let message = match &source.seed {
+        Some(Err(why)) => format!("the random values of {names} are unknown: {why}"),
+        None if repo.spec.mode == ConfigRepoMode::Observe => {
+            format!("mode Observe writes nothing, so it draws no random values for {names}")
         }
-        None if draft.repo.spec.mode == ConfigRepoMode::Observe => {
-            let message = format!("mode Observe writes nothing, so it draws no random values for {names}");
-            return draft.refuse(&[Problem::of_commit("RandomValuesUnknown", message)]);
-        }
-        None => {
-            let secret = source.entropy.map(|seed| crate::random_values::secret(draft.repo, &seed));
-            draft.plan.step(secret.map(|secret| identity.create(Object::from_typed(&secret))));
-        }
-    }
-    let recorded = recorded(draft.repo);
-    let time = Time(whole_second(draft.now));
+        Some(Ok(_)) | None => return Gate::Drawing(releases),
+    };
+    Gate::Refused(vec![Problem::of_commit("RandomValuesUnknown", message)])
+}
+
+/// Lists releases in a message.
+pub(super) fn names(releases: &[Key]) -> String {
+    releases.iter().map(Key::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the Secret with the seed, if there is none.
+pub(super) fn secret(repo: &ConfigRepo, source: &Source) -> Option<Object> {
+    let seed = source.entropy.filter(|_| source.seed.is_none())?;
+    Some(Object::from_typed(&crate::random_values::secret(repo, &seed)))
+}
+
+/// Returns the records of the releases that draw for the first time.
+pub(super) fn drawn(repo: &ConfigRepo, releases: &[Key], now: Timestamp) -> Vec<Recorded> {
+    let recorded = recorded(repo);
     let new = releases.iter().filter(|release| !recorded.contains_key(*release));
-    draft.status.random_values.extend(new.map(|release| Recorded {
+    let time = Time(whole_second(now));
+    new.map(|release| Recorded {
         release: release.to_string(),
         time: time.clone(),
         unknown: Default::default(),
-    }));
-    let commit = source.checkout.as_ref().map(|checkout| checkout.revision.clone()).unwrap_or_default();
-    draft.wait(&commit, "Waiting", &format!("random values are being drawn for {names}"));
+    })
+    .collect()
 }

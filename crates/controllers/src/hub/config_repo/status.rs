@@ -4,22 +4,22 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
-use api::condition::{Conditions as _, Observation, set_condition};
+use api::condition::Conditions as _;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, RecentResult, Revision};
 use api::names::approval_reasons::DELETIONS_HELD;
 use api::names::gitops_conditions::{READY, RECONCILING, STALLED};
-use engine::sync::{self, Problem};
+use engine::sync::{ObjectId, Recent};
+use object::Object;
 use object::duration::whole_second;
 use object::text::short_commit;
 use object::tree::Checkout;
-use object::{Object, text};
-use reconcile::{SourceFailure, StatusWrite};
-
-/// Maximum length of a condition message; nobody reads more.
-const MESSAGE: usize = 1500;
+use reconcile::StatusWrite;
 
 /// Number of results in the history, as in Flux's Kustomization.
 const HISTORY: usize = 5;
+
+/// Maximum number of objects per list in the status, such as held deletions.
+pub(super) const MAX_LISTED: usize = 10;
 
 /// The reason while the hub forbids writes under the identity of the ConfigRepo.
 pub(super) const FORBIDDEN: &str = "Forbidden";
@@ -45,52 +45,23 @@ pub(super) struct Readiness {
     pub(super) phase: Phase,
     pub(super) reason: String,
     pub(super) message: String,
+    /// The time at which it may change by itself.
+    pub(super) until: Option<Timestamp>,
 }
 
 impl Readiness {
     pub(super) fn new(phase: Phase, reason: &str, message: impl AsRef<str>) -> Self {
-        Self { phase, reason: reason.into(), message: message.as_ref().into() }
+        Self { phase, reason: reason.into(), message: message.as_ref().into(), until: None }
+    }
+
+    pub(super) fn until(self, end: Timestamp) -> Self {
+        Self { until: Some(end), ..self }
     }
 
     /// Returns true if people should know about it: a commit is applied, or a commit or its deletions wait for a
     /// person.
     pub(super) fn is_result(&self) -> bool {
         self.phase != Phase::Reconciling || self.reason == DELETIONS_HELD
-    }
-
-    /// Returns the readiness of a commit that is refused because of its problems.
-    pub(super) fn refused(problems: &[Problem], status: &ConfigRepoStatus) -> Self {
-        let reason = problems.first().map_or("Refused", |problem| problem.reason);
-        let message = format!("{}; {}", sync::summary(problems), still_applied(status));
-        Self::new(Phase::Stalled, reason, message)
-    }
-
-    /// Returns the readiness after a failed fetch; `of_commit` is the readiness of the last fetched commit.
-    ///
-    /// A failure that a person has to fix comes before the commit, because no correction of the commit can arrive.
-    /// A commit that is refused comes before a failure that resolves without a person.
-    pub(super) fn of_failed_fetch(
-        failure: &SourceFailure,
-        of_commit: Option<Self>,
-        status: &ConfigRepoStatus,
-    ) -> Self {
-        let is_transient = TRANSIENT.contains(&failure.reason);
-        let refused = of_commit.filter(|readiness| readiness.phase == Phase::Stalled);
-        match refused {
-            Some(refused) if is_transient => {
-                let message = format!("{}; the last fetch failed: {}", refused.message, failure.message);
-                Self { message, ..refused }
-            }
-            Some(refused) => {
-                let message = format!("{}; {}", failure.message, refused.message);
-                Self::new(Phase::Stalled, failure.reason, message)
-            }
-            None => {
-                let phase = if is_transient { Phase::Reconciling } else { Phase::Stalled };
-                let message = format!("{}; {}", failure.message, still_applied(status));
-                Self::new(phase, failure.reason, message)
-            }
-        }
     }
 }
 
@@ -128,31 +99,6 @@ pub(super) fn is_waiting(repo: &ConfigRepo) -> bool {
             && condition.is_true()
             && matches!(condition.reason.as_str(), "Fetching" | "Rendering" | "Waiting")
     })
-}
-
-/// Sets the three kstatus conditions.
-pub(super) fn conclude(
-    status: &mut ConfigRepoStatus,
-    generation: i64,
-    readiness: &Readiness,
-    now: Timestamp,
-) {
-    let Readiness { phase, reason, message } = readiness;
-    // `kubectl get` shows only one line.
-    let message = text::plain(message, MESSAGE);
-    let mut set = |condition: &str, holds: bool, says: bool| {
-        let (reason, message) =
-            if says { (reason.as_str(), message.clone()) } else { ("AsExpected", String::new()) };
-        set_condition(
-            &mut status.conditions,
-            Observation::new(condition, holds.into(), reason).message(message).at(generation),
-            now,
-        );
-    };
-    set(READY, *phase == Phase::Ready, true);
-    set(RECONCILING, *phase == Phase::Reconciling, *phase == Phase::Reconciling);
-    set(STALLED, *phase == Phase::Stalled, *phase == Phase::Stalled);
-    status.observed_generation = Some(generation);
 }
 
 /// Adds the result of the last fetched commit to the history. A commit in progress has no result yet.
@@ -205,6 +151,12 @@ pub(super) fn revision(
         since: Some(Time(whole_second(now))),
         ..Revision::default()
     })
+}
+
+/// Returns the record of deletions.
+pub(super) fn recent_deletions(status: Option<&ConfigRepoStatus>) -> Recent {
+    let deletions = status.into_iter().flat_map(|status| &status.recent_deletions);
+    deletions.filter_map(|it| Some((ObjectId::from_path(&it.object)?, it.time.0))).collect()
 }
 
 /// Rebases a drafted status onto the current object, which the inventory step or another controller may have

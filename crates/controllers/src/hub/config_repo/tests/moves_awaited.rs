@@ -1,8 +1,8 @@
 //! Tests which ConfigRepos deletions wait for, because they may request the objects.
 
 use super::*;
-use crate::hub::config_repo::draft::Draft;
-use crate::hub::config_repo::moves::{Moves, awaiting, waits};
+use crate::hub::config_repo::moves::{Moves, waits};
+use crate::hub::config_repo::report::awaiting;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use reconcile::Site;
 
@@ -43,7 +43,7 @@ fn deletions_wait_for_the_next_fetch_and_a_minute_for_another_config_repo_that_m
         let mut view = Caches::default();
         view.replace::<ConfigRepoInventory>(Site::Hub, Vec::new(), "1");
         view.replace(Site::Hub, vec![fleet.clone(), second], "1");
-        let moves = Moves::of(&fleet, &status, &view, now).unwrap();
+        let moves = Moves::of(&fleet, status.seen.as_ref(), &view, now).unwrap();
         let awaited = is_awaited.then(|| (Key::namespaced("config", "second"), end));
         assert_eq!((moves.awaited, moves.unjudged), (awaited, None), "{name}");
     }
@@ -51,12 +51,9 @@ fn deletions_wait_for_the_next_fetch_and_a_minute_for_another_config_repo_that_m
 
 #[test]
 fn a_commit_without_deletions_waits_for_no_other_config_repo() {
-    let fleet = config_repo("fleet", "Apply", "sa", &json!({}));
-    let end = time("2026-01-01T00:02:00Z");
+    let awaited = (Key::namespaced("config", "second"), time("2026-01-01T00:02:00Z"));
     for (deletions, reason) in [(0, None), (1, Some("WaitingForMoves"))] {
-        let mut draft = Draft::of(&fleet, time("2026-01-01T00:00:00Z"));
-        draft.awaited = Some((Key::namespaced("config", "second"), end));
-        let readiness = awaiting(&mut draft, "2 is applied", deletions);
+        let readiness = awaiting("2 is applied", Some(&awaited), deletions);
         let told = readiness.as_ref().map(|readiness| readiness.reason.as_str());
         assert_eq!(told, reason, "{deletions}");
     }
