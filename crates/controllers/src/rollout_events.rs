@@ -154,7 +154,7 @@ fn has_recorded(done: &Executed) -> bool {
 /// Returns true if an event for a set is published after a plan with failed writes. A rollout has started once one
 /// of its works is written; until then, each plan drafts that event. The other events describe the new state of
 /// the status or the policy.
-pub(super) fn is_told_of_set(event: &Event, done: &Executed) -> bool {
+pub(super) fn is_published_for_set(event: &Event, done: &Executed) -> bool {
     match event.reason.as_str() {
         "RolloutStarted" => done.outcomes.last().is_some_and(|step| step.iter().any(Result::is_ok)),
         ROLLED_BACK => has_recorded(done),

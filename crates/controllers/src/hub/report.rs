@@ -72,7 +72,7 @@ impl Controller for ReportController {
     fn watches<W: Watches>(watches: &mut W) {
         watches.on_source(|repo| vec![repo.clone()]);
         fleet::watches(watches);
-        watches.on::<ConfigRepo>(fleet::told_of);
+        watches.on::<ConfigRepo>(fleet::reporting_repos);
         fleet_snapshot::watches(watches);
     }
 

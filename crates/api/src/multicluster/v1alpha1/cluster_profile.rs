@@ -21,14 +21,14 @@ kind! {
     }
 }
 
-/// The spec says which cluster this is, and whose.
+/// Identity and manager of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterProfileSpec {
-    /// This is the name of the cluster for people.
+    /// Display name of the cluster.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub display_name: String,
-    /// This cluster manager writes the profile.
+    /// Cluster manager that writes the profile.
     pub cluster_manager: ClusterProfileManager,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -39,7 +39,7 @@ pub struct ClusterProfileSpec {
 /// ClusterProfileManager names a cluster manager.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClusterProfileManager {
-    /// This is its name.
+    /// Name of the cluster manager.
     pub name: String,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -47,19 +47,19 @@ pub struct ClusterProfileManager {
     pub unknown: Unknown,
 }
 
-/// The status says what the cluster manager observes of the cluster. Others add how clients get access.
+/// State of the cluster. Other clients add access information.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct ClusterProfileStatus {
-    /// The conditions say whether the control plane works, and whether the cluster has joined.
+    /// Conditions of the control plane, and of the join to the hub.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// The version names what the cluster runs.
+    /// Version of the cluster.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub version: ClusterProfileVersion,
-    /// Each property is a fact that the cluster reports about itself.
+    /// Facts that the cluster reports about itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub properties: Vec<ClusterProfileProperty>,
     /// Fields this version does not know.
@@ -71,7 +71,7 @@ pub struct ClusterProfileStatus {
 /// ClusterProfileVersion names what a cluster runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClusterProfileVersion {
-    /// This is the version of Kubernetes, such as v1.34.1.
+    /// Version of Kubernetes, such as v1.34.1.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kubernetes: String,
     /// Fields this version does not know.
@@ -83,10 +83,10 @@ pub struct ClusterProfileVersion {
 /// ClusterProfileProperty is a fact that a cluster reports about itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClusterProfileProperty {
-    /// This is the name of the property, such as id.k8s.io.
+    /// Name of the property, such as id.k8s.io.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// This is its value.
+    /// Value of the property.
     #[schemars(length(min = 1, max = 1024))]
     pub value: String,
     /// Fields this version does not know.

@@ -116,7 +116,7 @@ impl Controller for ReplicaSetController {
             .message(text::plain(&failure.message, LONGEST_MESSAGE));
         set_condition(&mut new.status.get_or_insert_default().conditions, observed, now);
         let mut events = done.plan.status.as_ref().map(|write| write.events.clone()).unwrap_or_default();
-        events.retain(|event| rollout_events::is_told_of_set(event, done));
+        events.retain(|event| rollout_events::is_published_for_set(event, done));
         Ok(StatusWrite::between(set.as_ref(), &new).map(|write| write.with_events(events)))
     }
 }

@@ -46,8 +46,9 @@ pub(in crate::hub) fn watches<W: Watches>(watches: &mut W) {
         reporting_where(change.differs_in(|set| condition_summaries(set.conditions())), view)
     });
     watches.on::<ManifestWork>(|change, view| {
-        let is_told = |work: &ManifestWork| is_plain(work) || work.label(WORK_REPLICA_SET_LABEL).is_some();
-        if !change.sides().any(is_told) {
+        let is_reported =
+            |work: &ManifestWork| is_plain(work) || work.label(WORK_REPLICA_SET_LABEL).is_some();
+        if !change.sides().any(is_reported) {
             return Vec::new();
         }
         reporting_where(change.differs_in(work_facts), view)
@@ -225,7 +226,7 @@ fn others(repo: &ConfigRepo, identity: &RepoIdentity, view: &impl View) -> Read<
 }
 
 /// Returns every repository that reports, if the reported state of a ConfigRepo changed.
-pub(super) fn told_of(change: &Change<ConfigRepo>, view: &impl View) -> Vec<Key> {
+pub(super) fn reporting_repos(change: &Change<ConfigRepo>, view: &impl View) -> Vec<Key> {
     reporting_where(change.differs_in(ConfigRepoState::read), view)
 }
 
