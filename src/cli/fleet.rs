@@ -122,7 +122,7 @@ fn objects(page: &mut String, indent: &str, objects: &[String], more: usize) {
 }
 
 fn clusters(page: &mut String, clusters: &Clusters, style: Style) {
-    let Clusters { total, available, troubled, names: _ } = clusters;
+    let Clusters { total, available, troubled, labels: _ } = clusters;
     let _ = writeln!(page, "\n{}  {available} of {total} available", style.bold("clusters"));
     for cluster in troubled.iter().take(MAX_LISTED) {
         let _ = writeln!(page, "  {} {}: {}", style.colour(RED, "✗"), cluster.name, cluster.message);

@@ -54,7 +54,7 @@ fn fleet() -> Overview {
             total: 3,
             available: 2,
             troubled: vec![UnavailableCluster { name: "c".into(), message: "its lease is old".into() }],
-            names: Vec::new(),
+            labels: Arc::default(),
         },
         placements: vec![PlacementOverview {
             name: "n/aws".into(),

@@ -41,7 +41,9 @@ use object::{Key, Metadata as _};
 use reconcile::{Controller, Plan, Query, Read, View, Watches};
 
 pub use self::cluster::{ClusterSummary, Mark};
-pub use self::repository::{CommitSummary, HeldObjects, ObjectList, ReportSummary, Repository, unanswered};
+pub use self::repository::{
+    CommitSummary, ConditionSummary, HeldObjects, ObjectList, ReportSummary, Repository, unanswered,
+};
 
 /// Reads the input of an [`Overview`] without writing anything. It fills the caches of a process that shows the
 /// fleet.
@@ -92,9 +94,10 @@ pub struct Clusters {
     pub available: usize,
     /// The other clusters, sorted by name.
     pub troubled: Vec<UnavailableCluster>,
-    /// The names of all clusters. The JSON of `wheelwright status` only has their number.
+    /// The labels of all clusters, by name; empty for unreadable clusters. Omitted in the JSON of `wheelwright
+    /// status`.
     #[serde(skip)]
-    pub names: Vec<String>,
+    pub labels: Arc<BTreeMap<String, BTreeMap<String, String>>>,
 }
 
 /// A cluster that is not available.
@@ -239,12 +242,16 @@ fn clusters(view: &impl View) -> Read<Clusters> {
         (refused.key.name.clone(), plain(&format!("cannot be read: {}", refused.reason), MESSAGE))
     });
     troubled.extend(refused);
-    let names = readable.iter().map(|cluster| cluster.name()).chain(troubled.keys().map(String::as_str));
-    let names: BTreeSet<String> = names.map(str::to_owned).collect();
-    let total = names.len();
+    let mut labels: BTreeMap<_, _> = troubled.keys().map(|name| (name.clone(), BTreeMap::new())).collect();
+    labels.extend(
+        readable
+            .iter()
+            .map(|cluster| (cluster.name().to_owned(), cluster.metadata.labels.clone().unwrap_or_default())),
+    );
+    let total = labels.len();
     let available = total - troubled.len();
     let troubled = troubled.into_iter().map(|(name, message)| UnavailableCluster { name, message }).collect();
-    Ok(Clusters { total, available, troubled, names: names.into_iter().collect() })
+    Ok(Clusters { total, available, troubled, labels: Arc::new(labels) })
 }
 
 /// Returns the reason that a cluster is not available; `None` if it is.

@@ -28,6 +28,12 @@ pub struct Repository {
     pub name: String,
     /// The URL of the git repository.
     pub url: String,
+    /// The branch, tag, version range or commit that it follows. Omitted in the JSON of `wheelwright status`.
+    #[serde(skip)]
+    pub follows: String,
+    /// All conditions. Omitted in the JSON of `wheelwright status`.
+    #[serde(skip)]
+    pub conditions: Vec<ConditionSummary>,
     /// The last fetched commit; empty before the first.
     pub seen: String,
     /// When that commit was first seen, in UTC; empty if unknown.
@@ -66,6 +72,34 @@ pub struct Repository {
     pub report_error: String,
     /// The last reports, newest first.
     pub reports: Vec<ReportSummary>,
+}
+
+/// A condition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConditionSummary {
+    /// Type of the condition.
+    pub type_: String,
+    /// True, False or Unknown.
+    pub status: String,
+    /// The reason.
+    pub reason: String,
+    /// The message; may be empty.
+    pub message: String,
+    /// When the status last changed, in UTC.
+    pub since: String,
+}
+
+impl ConditionSummary {
+    /// Returns the summary of a condition of any kind.
+    pub fn of(condition: &Condition) -> Self {
+        Self {
+            type_: condition.type_.clone(),
+            status: condition.status.as_str().to_owned(),
+            reason: plain(&condition.reason, MESSAGE),
+            message: plain(&condition.message, MESSAGE),
+            since: condition.last_transition_time.0.to_string(),
+        }
+    }
 }
 
 /// Objects to which the same statement in the status of a ConfigRepo applies.
@@ -231,6 +265,8 @@ impl Repository {
         Self {
             name: Key::of(repo).to_string(),
             url: repo.spec.url.clone(),
+            follows: repo.spec.r#ref.name().to_owned(),
+            conditions: status.conditions.iter().map(ConditionSummary::of).collect(),
             seen: commit(&status.seen),
             seen_at: seen_at.map(|at| at.0.to_string()).unwrap_or_default(),
             applied: commit(&status.applied),
