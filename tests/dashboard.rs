@@ -180,6 +180,11 @@ async fn check(url: &str, authority: &str, client: Client, kubectl: &Kubectl, di
     let roles: Vec<String> = roles().iter().map(Value::to_string).collect();
     let documents = VISITORS.to_owned() + "\n---\n" + &roles.join("\n---\n");
     kubectl.run_with(&["apply", "-f", "-"], &documents);
+    // The work of an add-on, which the dashboard does not watch.
+    let work = serde_json::json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+        "metadata": {"name": "addon-managed-serviceaccount-deploy-0", "namespace": "aws-1"},
+        "spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}]}}});
+    kubectl.run_with(&["apply", "-f", "-"], &work.to_string());
     let token = |account: &str, namespace: &str| {
         kubectl.run(&["create", "token", account, "-n", namespace]).trim().to_owned()
     };
@@ -211,6 +216,8 @@ async fn strangers_see_nothing(dashboard: &Dashboard, admin: &str) {
         ("GET /cluster?of=aws-1", "", ""),
         ("GET /rollout?of=managed-serviceaccount", "", ""),
         ("GET /clusters", "", ""),
+        ("GET /repository?of=team/app", "", ""),
+        ("GET /conditions", "", ""),
         ("GET /", "Authorization: Bearer nonsense\r\n", ""),
         ("GET /", "Cookie: __Host-wheelwright=nonsense\r\n", ""),
         ("POST /act", "Sec-Fetch-Site: same-origin\r\n", PAUSE),
@@ -261,8 +268,18 @@ async fn a_tenant_sees_what_it_may_list(dashboard: &Dashboard, tenant: &str, cli
         assert!(answer.status() == "200" && answer.has("aws-2"), "{path}: {}", answer.0);
         assert!(!answer.has("aws-1") && !answer.has("aws-3") && !answer.has(BUTTON), "{path}: {}", answer.0);
     }
-    let missing = dashboard.send("GET /rollout?of=none", &bearer, "", "").await;
-    assert_eq!(missing.status(), "404", "{}", missing.0);
+    let own = dashboard.send("GET /repository?of=team/app", &bearer, "", "").await;
+    assert!(own.status() == "200" && !own.has(BUTTON), "{}", own.0);
+    for path in ["rollout?of=none", "repository?of=fleet/fleet"] {
+        let missing = dashboard.send(&format!("GET /{path}"), &bearer, "", "").await;
+        assert!(missing.status() == "404" && missing.has("that you may see"), "{path}: {}", missing.0);
+    }
+    let labels = dashboard.send("GET /clusters?label=cloud%3Daws", &bearer, "", "").await;
+    assert!(
+        labels.has("No cluster matches."),
+        "labels are those of clusters that it may not list: {}",
+        labels.0
+    );
     let (foreign, missing) = (cluster("aws-1").await, cluster("aws-9").await);
     assert_eq!((foreign.status(), missing.status()), ("404", "404"), "{}", foreign.0);
     assert!(foreign.has("There is no cluster aws-1"), "{}", foreign.0);
@@ -290,6 +307,7 @@ async fn the_roles_of_the_chart_are_enough(dashboard: &Dashboard, viewer: &str, 
         assert!(cluster.status() == "200" && cluster.has("ManagedClusterAvailable"), "{}", cluster.0);
         assert!(cluster.has("Progressing is True") && !cluster.has("ProbeAvailable"), "{}", cluster.0);
         assert_eq!(cluster.has("You may not list manifestworks"), token == viewer, "{}", cluster.0);
+        assert_eq!(cluster.has("addon-managed-serviceaccount-deploy-0"), token == on_call, "{}", cluster.0);
     }
     let changes = [
         PAUSE,
@@ -391,7 +409,9 @@ async fn an_administrator_logs_in_and_changes_the_fleet(dashboard: &Dashboard, a
     // The page shows a change that another client makes.
     let patch = serde_json::json!({"spec": {"suspend": true}});
     repos.patch("app", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-    assert!(dashboard.send("GET /events", &cookie, "", "Resume team/app").await.has("Resume team/app"));
+    let stream =
+        dashboard.send("GET /events?view=repository&of=team/app", &cookie, "", "Resume team/app").await;
+    assert!(stream.has("Resume team/app"), "{}", stream.0);
     let left = dashboard.send("POST /logout", &format!("{own}{cookie}"), "", "").await;
     assert!(left.header("set-cookie").unwrap().starts_with("__Host-wheelwright=; Max-Age=0; "), "{}", left.0);
 }

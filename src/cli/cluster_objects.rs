@@ -5,11 +5,9 @@ use std::sync::Arc;
 use crate::dashboard::ClusterObjects;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta2::ManagedClusterSet;
-use api::names::WORK_REPLICA_SET_LABEL;
-use api::work::v1::ManifestWork;
 use engine::placement::filter::ClusterAttributes;
 use engine::placement::sets::SetMembers;
-use object::{Key, Metadata as _};
+use object::Key;
 use reconcile::{Query, Read, View};
 
 /// Reads the objects of a cluster. Unreadable add-ons and works are left out.
@@ -26,9 +24,12 @@ pub(crate) fn cluster_objects(name: &str, view: &impl View) -> Read<ClusterObjec
         _ => Vec::new(),
     };
     let within = Query::namespace(name);
-    let mut works: Vec<Arc<ManifestWork>> = view.list_readable(within)?;
-    works.retain(|work| work.label(WORK_REPLICA_SET_LABEL).is_some());
-    Ok(ClusterObjects { cluster, sets, add_ons: view.list_readable(within)?, works })
+    Ok(ClusterObjects {
+        cluster,
+        sets,
+        add_ons: view.list_readable(within)?,
+        works: view.list_readable(within)?,
+    })
 }
 
 /// Returns the names of the sets that contain a cluster, by label or by selector.

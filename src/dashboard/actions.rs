@@ -138,7 +138,7 @@ pub(super) fn approve_plan(repository: &Repository) -> Action<'_> {
 pub(super) fn object_lists(repository: &Repository) -> Markup {
     html! {
         @for held in &repository.held_changes {
-            h3 { (held.what) } (list(&held.objects, held.more))
+            div { h3 { (held.what) } (list(&held.objects, held.more)) }
         }
     }
 }

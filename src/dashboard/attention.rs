@@ -8,14 +8,16 @@ use maud::{Markup, html};
 use super::actions;
 use super::fleet_map::encoded;
 use super::html::{ago, cluster_link, list, state};
+use super::paging::Page;
+use super::rollouts::summary;
 use super::shown::Shown;
 use super::state::State;
 use controllers::hub::overview::{ClusterSummary, Clusters, Repository, WorkloadSummary};
 use engine::plural::counted;
 use object::text::{clip, short_commit};
 
-/// The maximum number of entries.
-const SHOWN: usize = 20;
+/// The maximum number of entries in the overview.
+const SHOWN: usize = 10;
 /// The maximum number of clusters to name per entry.
 const NAMED: usize = 3;
 /// The maximum length of a cause, in characters.
@@ -46,15 +48,38 @@ pub(super) fn band(shown: &Shown, now: Timestamp) -> Markup {
                 h2 #attention { "Needs attention " span .dim { (needs.len()) } }
                 span .small.dim { "Most urgent first" }
             }
-            ul .rows {
-                @for need in needs.iter().take(SHOWN) {
-                    li {
-                        (state(need.state, &need.what))
-                        div { (need.cause) }
-                        div .acts { (need.action) }
-                    }
+            (rows(needs.iter().take(SHOWN)))
+            @if needs.len() > SHOWN {
+                p .empty { a #more-attention href="attention" { "Everything that needs attention, with " (needs.len() - SHOWN) " more" } }
+            }
+        }
+    }
+}
+
+/// Returns the page with all entries.
+pub(super) fn page(number: usize, shown: &Shown, now: Timestamp) -> Markup {
+    let needs = needs(shown, now);
+    let page = Page::of(number, needs.len());
+    html! {
+        p .small.dim { a #back href="./" { "Fleet" } " / Needs attention" }
+        div .head { h1 { "Needs attention" } p .dim { (needs.len()) ", most urgent first" } }
+        section .panel.need[!needs.is_empty()] aria-label="Needs attention" {
+            @if needs.is_empty() { p .calm { (state(State::Done, "Nothing needs your attention.")) } }
+            (rows(page.rows(&needs)))
+            (page.links("attention", &[]))
+        }
+    }
+}
+
+fn rows<'n>(needs: impl Iterator<Item = &'n Need>) -> Markup {
+    html! {
+        ul .rows {
+            @for need in needs {
+                li {
+                    (state(need.state, &need.what))
+                    div { (need.cause) }
+                    div .acts { (need.action) }
                 }
-                @if needs.len() > SHOWN { li { "and " (needs.len() - SHOWN) " more below" } }
             }
         }
     }
@@ -64,7 +89,7 @@ fn needs(shown: &Shown, now: Timestamp) -> Vec<Need> {
     let overview = &shown.overview;
     let mut needs = Vec::new();
     for repository in &overview.repositories {
-        needs.extend(of_repository(repository, shown, now));
+        needs.extend(of_repository(repository, now));
     }
     for workload in overview.workloads() {
         needs.extend(of_workload(workload, shown));
@@ -83,11 +108,15 @@ fn needs(shown: &Shown, now: Timestamp) -> Vec<Need> {
     needs
 }
 
-fn of_repository(repository: &Repository, shown: &Shown, now: Timestamp) -> Vec<Need> {
+fn of_repository(repository: &Repository, now: Timestamp) -> Vec<Need> {
     let Repository { name, seen, ready, reconciling, message, report_error, unanswered, .. } = repository;
-    let has_buttons = shown.change_repositories.contains(name);
-    let commit = html! { b { (name) } " " code { (short_commit(seen)) } };
-    let open = html! { a .btn href={ "#repository:" (name) } { "Open" } };
+    let address = format!("repository?of={}", encoded(name));
+    let commit = |what: &str| {
+        html! {
+            a id={ "need:" (what) ":" (name) } href=(address) { b { (name) } } " " code { (short_commit(seen)) }
+        }
+    };
+    let open = html! { a .btn href=(address) { "Open" } };
     let mut needs = Vec::new();
     let is_new = repository.reason == "Unknown";
     let waits = !repository.held_plan.is_empty() || repository.held_deletions.is_some();
@@ -97,7 +126,7 @@ fn of_repository(repository: &Repository, shown: &Shown, now: Timestamp) -> Vec<
             state: State::Failed,
             what: if is_rejected { "Commit rejected" } else { "Repository" }.into(),
             cause: html! {
-                (commit) " " (repository.reason) " " span .dim.small { (ago(&repository.ready_since, now)) }
+                (commit("ready")) " " (repository.reason) " " span .dim.small { (ago(&repository.ready_since, now)) }
                 br; span .why { (clip(message, CAUSE)) }
                 @if is_rejected && !repository.applied.is_empty() {
                     " " span .dim.small { (short_commit(&repository.applied)) " stays applied" }
@@ -108,7 +137,7 @@ fn of_repository(repository: &Repository, shown: &Shown, now: Timestamp) -> Vec<
     }
     for problem in [unanswered, report_error].into_iter().filter(|problem| !problem.is_empty()) {
         let what = if problem == report_error { "Report failed" } else { "No answer" };
-        let cause = html! { (commit) br; span .why { (clip(problem, CAUSE)) } };
+        let cause = html! { (commit(what)) br; span .why { (clip(problem, CAUSE)) } };
         needs.push(Need { state: State::Warned, what: what.into(), cause, action: open.clone() });
     }
     if !repository.held_plan.is_empty() {
@@ -117,19 +146,21 @@ fn of_repository(repository: &Repository, shown: &Shown, now: Timestamp) -> Vec<
             state: State::Paused,
             what: "Plan waits".into(),
             cause: html! {
-                (commit) " " span .dim.small { (ago(&repository.seen_at, now)) }
+                (commit("plan")) " " span .dim.small { (ago(&repository.seen_at, now)) }
                 @if !changes.is_empty() { br; (changes.join(" · ")) }
             },
-            action: html! { (open) @if has_buttons { (actions::approve_plan(repository)) } },
+            action: html! { a .btn.go href=(address) { "Review" } },
         });
     }
     if let Some(held) = &repository.held_deletions {
         needs.push(Need {
             state: State::Paused,
             what: "Deletions wait".into(),
-            cause: html! { (commit) br; (counted(held.total(), "object"))
-            @if !held.until.is_empty() { " until " (held.until) } },
-            action: html! { (open) @if has_buttons { (actions::approve_deletions(repository, held)) } },
+            cause: html! {
+                (commit("deletions")) br; (counted(held.total(), "object"))
+                @if !held.until.is_empty() { " until they are deleted without an approval " (ago(&held.until, now)) }
+            },
+            action: html! { a .btn.go href=(address) { "Review" } },
         });
     }
     needs
@@ -139,6 +170,10 @@ fn of_workload(workload: &WorkloadSummary, shown: &Shown) -> Vec<Need> {
     let WorkloadSummary { name, holds, corrections, approvals, .. } = workload;
     let open = html! { a .btn href={ "rollout?of=" (encoded(name)) } { "Open" } };
     let link = |what: &str| html! { a id={ "need:" (what) ":" (name) } href={ "rollout?of=" (encoded(name)) } { b { (name) } } };
+    let failing = if summary(workload).0 == State::Failed { "Rollout failed" } else { "Clusters failed" };
+    let undo = html! {
+        @if !workload.undo.is_empty() && shown.change_rollouts { (actions::undo(workload)) }
+    };
     let mut needs = Vec::new();
     let mut need = |state: State, what: &str, clusters: Vec<&ClusterSummary>| {
         if clusters.is_empty() {
@@ -148,12 +183,14 @@ fn of_workload(workload: &WorkloadSummary, shown: &Shown) -> Vec<Need> {
             (link(what)) " " (reason(workload, state, clusters.len()))
             (first_of(name, &clusters))
         };
-        needs.push(Need { state, what: what.into(), cause, action: open.clone() });
+        // Only one entry of a rollout has the button, because its id is unique.
+        let action = html! { @if what == failing { (undo) } (open) };
+        needs.push(Need { state, what: what.into(), cause, action });
     };
     let is_stopped = |one: &&ClusterSummary| one.state.is_failure() || one.state.is_quarantined();
     let failed: Vec<_> = workload.clusters().filter(|one| State::of(one) == State::Failed).collect();
     let (failed, broken): (Vec<_>, Vec<_>) = failed.into_iter().partition(|one| is_stopped(one));
-    need(State::Failed, "Rollout failed", failed);
+    need(State::Failed, failing, failed);
     need(State::Failed, "Not working", broken);
     need(
         State::Warned,
@@ -167,7 +204,7 @@ fn of_workload(workload: &WorkloadSummary, shown: &Shown) -> Vec<Need> {
     );
     for (token, about) in approvals {
         let action =
-            html! { (open) @if shown.change_rollouts { (actions::approve(workload, token, about)) } };
+            html! { @if shown.change_rollouts { (actions::approve(workload, token, about)) } (open) };
         let cause = html! { (link(token)) " waits for an approval" br; span .dim { (about) } };
         needs.push(Need { state: State::Paused, what: "Waits for approval".into(), cause, action });
     }

@@ -1,27 +1,31 @@
-//! The page of a cluster: its set, taints and conditions, and the state of its add-ons and works.
+//! The page of a cluster: what runs on it, its works with their objects, its conditions, and its last changes.
 
 use std::sync::Arc;
 
 use maud::{Markup, html};
 
 use super::fleet_map::encoded;
-use super::html::{Frame, ago, state};
+use super::html::{Frame, relative, state};
+use super::paging::address;
+use super::reasons;
 use super::rights::{Right, Rights, namespace};
 use super::state::State;
 use crate::shell::now;
 use api::Condition;
 use api::addon::v1alpha1::ManagedClusterAddOn;
-use api::cluster::v1::{ManagedCluster, Taint};
+use api::cluster::v1::ManagedCluster;
 use api::condition::{Conditions, find_condition};
 use api::names::{CLUSTER_SET_LABEL, WORK_REPLICA_SET_LABEL, addon_conditions, work_conditions};
 use api::work::v1::{ManifestCondition, ManifestWork};
-use controllers::hub::overview::{ClusterSummary, Overview, WorkloadSummary};
+use controllers::hub::overview::{ClusterSummary, ConditionSummary, Overview, WorkloadSummary};
 use engine::plural::counted;
 use object::text::plain;
 use object::{Key, Kind, Metadata as _};
 
-/// The maximum number of add-ons and of works.
+/// The maximum number of add-ons, and of objects of a work.
 const SHOWN: usize = 200;
+/// The maximum number of changes.
+const CHANGES: usize = 12;
 /// The maximum length of a message, in characters.
 const MESSAGE: usize = 1_000;
 /// The conditions of an add-on to explain if they do not have the expected status.
@@ -57,7 +61,7 @@ pub struct ClusterObjects {
     pub sets: Vec<String>,
     /// The add-ons, by name.
     pub add_ons: Vec<Arc<ManagedClusterAddOn>>,
-    /// The works of ManifestWorkReplicaSets, by name. A process that watches rollouts caches no other works.
+    /// The works, by name.
     pub works: Vec<Arc<ManifestWork>>,
 }
 
@@ -97,32 +101,61 @@ pub(super) fn page(
     if cluster.is_none() && add_ons.is_empty() && works.is_empty() {
         return None;
     }
-    let may_see_it = may_see(name, rights);
+    let add_ons = rows_of_add_ons(&add_ons, overview, rights);
+    let works = rows_of_works(&works, overview, rights);
+    let readable = cluster.as_ref().and_then(|cluster| cluster.as_ref().ok());
     let main = html! {
-        p .small.dim { a #back href="./" { "Fleet" } " / " a #clusters href="clusters" { "Clusters" } }
-        div .head { h1 { (name) } }
+        p .small.dim { a #back href="./" { "Fleet" } " / " a #clusters href="clusters" { "Clusters" }
+            @for set in &sets { " / " a id={ "set:" (set) } href=(address("clusters", &[("set", set)], 1)) { (set) } }
+        }
+        div .head { div { h1 { (name) } (summary(&add_ons, &works)) } }
         @match &cluster {
             Some(Ok(cluster)) => (facts(cluster, &sets)),
             Some(Err(why)) => p .problem { (plain(why, MESSAGE)) },
-            None if may_see_it => p .problem { "It has no ManagedCluster." },
+            None if may_see(name, rights) => p .problem { "It has no ManagedCluster." },
             None => p .note.dim { "You may not get this managedcluster, so its conditions are not shown." },
         }
         section .panel aria-labelledby="add-ons" {
-            header { h2 #add-ons { "Add-ons" } }
-            @if rights.may(Right::ListAddOnsOfClusters, name) {
-                (table("Add-on", &rows_of_add_ons(&add_ons, overview, rights)))
-            } @else { p .empty { "You may not list managedclusteraddons here, so they are not shown." } }
+            header { h2 #add-ons { "What runs" } }
+            @if rights.may(Right::ListAddOnsOfClusters, name) { (table(&add_ons)) }
+            @else { p .empty { "You may not list managedclusteraddons here, so they are not shown." } }
         }
-        section .panel aria-labelledby="works" {
-            header { h2 #works { "Works of ManifestWorkReplicaSets" } }
-            @if rights.may(Right::ListWorks, name) {
-                (table("Work", &rows_of_works(&works, overview, rights)))
-                p .note.dim.small { code { "wheelwright get works -n " (name) } " shows all works, with those of add-ons." }
-            } @else { p .empty { "You may not list manifestworks here, so they are not shown." } }
+        div .split {
+            div .stack {
+                section .panel aria-labelledby="works" {
+                    header { h2 #works { "Works and objects" } }
+                    @if !rights.may(Right::ListWorks, name) {
+                        p .empty { "You may not list manifestworks here, so they are not shown." }
+                    } @else if works.is_empty() { p .empty { "None." } }
+                    @else { ul .rows { @for work in &works { (self::work(work)) } } }
+                }
+                (changes(readable, &add_ons, &works))
+            }
+            @if let Some(cluster) = readable {
+                div .stack {
+                    (reasons::panel(false, &conditions(cluster), now()))
+                    (properties(cluster))
+                }
+            }
         }
-        @if let Some(Ok(cluster)) = &cluster { (conditions(cluster)) }
     };
-    Some(Frame { title: &format!("Cluster {name}"), visitor, ..Frame::default() }.document(&main))
+    Some(
+        Frame { title: &format!("Cluster {name}"), visitor, here: "clusters", ..Frame::default() }
+            .document(&main),
+    )
+}
+
+/// Describes the state of a cluster in one line.
+fn summary(add_ons: &[Row<'_>], works: &[Row<'_>]) -> Markup {
+    let bad = |rows: &[Row<'_>]| rows.iter().filter(|row| row.state() == State::Failed).count();
+    let (bad_add_ons, bad_works) = (bad(add_ons), bad(works));
+    html! {
+        p {
+            @if bad_add_ons > 0 { (state(State::Failed, format!("{bad_add_ons} of {} not working", counted(add_ons.len(), "add-on")))) }
+            @else if bad_works > 0 { (state(State::Failed, format!("{bad_works} of {} not working", counted(works.len(), "work")))) }
+            @else if !add_ons.is_empty() || !works.is_empty() { (state(State::Done, "Everything works")) }
+        }
+    }
 }
 
 fn rows_of_add_ons<'a>(
@@ -179,13 +212,11 @@ fn rollout_of_work<'a>(
 }
 
 fn facts(cluster: &ManagedCluster, sets: &[String]) -> Markup {
-    let taints: Vec<String> = cluster.spec.taints.iter().map(Taint::to_string).collect();
     let kubernetes = cluster.status.as_ref().map(|status| status.version.kubernetes.as_str());
     let (title, none) = if sets.len() == 1 { ("Cluster set", "") } else { ("Cluster sets", "none") };
     let sets = if sets.is_empty() { none.to_owned() } else { sets.join(", ") };
     let facts = [
         (title, sets.as_str()),
-        ("Taints", &taints.join(", ")),
         ("Kubernetes", kubernetes.unwrap_or_default()),
         ("Accepted", if cluster.spec.hub_accepts_client { "yes" } else { "no (spec.hubAcceptsClient)" }),
         ("Deletion", if cluster.is_terminating() { "the cluster is being deleted" } else { "" }),
@@ -201,26 +232,63 @@ fn facts(cluster: &ManagedCluster, sets: &[String]) -> Markup {
     }
 }
 
-fn conditions(cluster: &ManagedCluster) -> Markup {
+fn conditions(cluster: &ManagedCluster) -> Vec<ConditionSummary> {
+    cluster.conditions().iter().map(ConditionSummary::of).collect()
+}
+
+/// Returns the taints, the claims and the labels of a cluster. A label leads to the clusters that share it.
+fn properties(cluster: &ManagedCluster) -> Markup {
+    let claims = cluster.status.iter().flat_map(|status| &status.cluster_claims);
+    let labels = cluster.metadata.labels.iter().flatten();
     html! {
-        section .panel aria-labelledby="conditions" {
-            header { h2 #conditions { "Conditions" } }
-            @if cluster.conditions().is_empty() {
-                p .empty { "None: its agent has not reported yet." }
-            } @else {
-                table {
-                    thead { tr {
-                        th scope="col" { "Condition" } th scope="col" { "Status" } th scope="col" { "Reason" }
-                        th scope="col" { "Since" }
-                    } }
-                    tbody {
-                        @for condition in cluster.conditions() {
-                            tr {
-                                th scope="row" { (condition.type_) }
-                                td { (condition.status.as_str()) }
-                                td { (why(condition)) }
-                                td { (ago(&condition.last_transition_time.0.to_string(), now())) }
-                            }
+        section .panel aria-labelledby="properties" {
+            header { h2 #properties { "Taints, claims and labels" } }
+            @if cluster.spec.taints.is_empty() { p .empty { "No taints: every placement may select this cluster." } }
+            table .properties {
+                tbody {
+                    @for taint in &cluster.spec.taints {
+                        tr { th scope="row" { "taint" } td { (taint.to_string()) } }
+                    }
+                    @for claim in claims { tr { th scope="row" { (claim.name) } td { (plain(&claim.value, MESSAGE)) } } }
+                    @for (key, value) in labels {
+                        @let selector = format!("{key}={value}");
+                        tr {
+                            th scope="row" { (key) }
+                            td { a id={ "label:" (key) } href=(address("clusters", &[("label", &selector)], 1)) {
+                                @if value.is_empty() { "(empty)" } @else { (value) }
+                            } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the last changes of a cluster, its add-ons and its works, newest first.
+fn changes(cluster: Option<&Arc<ManagedCluster>>, add_ons: &[Row<'_>], works: &[Row<'_>]) -> Markup {
+    let of_rollout = |row: &Row<'_>| {
+        let (workload, on) = row.rollout?;
+        let what = format!("{workload} {} {}", on.version(workload), on.label());
+        Some((on.since?, State::of(on), what))
+    };
+    let of_condition = |condition: &Condition| {
+        let what = format!("{} is {} ({})", condition.type_, condition.status, condition.reason);
+        (condition.last_transition_time.0, State::Idle, what)
+    };
+    let conditions = cluster.iter().flat_map(|cluster| cluster.conditions());
+    let mut changes: Vec<_> = add_ons.iter().chain(works).filter_map(of_rollout).collect();
+    changes.extend(conditions.map(of_condition));
+    changes.sort_by_key(|(at, ..)| std::cmp::Reverse(*at));
+    html! {
+        @if !changes.is_empty() {
+            section .panel aria-labelledby="changes" {
+                header { h2 #changes { "Last changes" } span .small.dim { "newest first" } }
+                ol .rows.dense {
+                    @for (at, shown, what) in changes.iter().take(CHANGES) {
+                        li .row {
+                            @if *shown == State::Idle { span { (what) } } @else { (state(*shown, what)) }
+                            span .end.small { (relative(*at, now())) }
                         }
                     }
                 }
@@ -274,6 +342,11 @@ impl<'a> Row<'a> {
         }
         Self { name: object.name(), available, problems, objects: Vec::new(), rollout: None }
     }
+
+    fn state(&self) -> State {
+        let is_bad = self.objects.iter().any(|object| object.state == State::Failed);
+        if self.available && !is_bad { State::Done } else { State::Failed }
+    }
 }
 
 /// An object of a work.
@@ -281,82 +354,120 @@ struct WorkObject {
     name: String,
     state: State,
     /// The reason why the object is not healthy; empty if it is healthy.
-    why: String,
+    reason: String,
+    message: String,
+    /// True if the reason is that of a pod.
+    is_of_pod: bool,
 }
 
 /// Returns the objects of a work as reported by the agent, unhealthy ones first.
 fn objects_of(work: &ManifestWork) -> Vec<WorkObject> {
     let manifests = work.status.iter().flat_map(|status| &status.resource_status.manifests);
-    let object = |manifest: &ManifestCondition| {
-        let meta = &manifest.resource_meta;
-        let bad = OF_OBJECTS.iter().find_map(|(type_, good)| {
-            find_condition(&manifest.conditions, type_).filter(|condition| condition.is_true() != *good)
-        });
-        let state = match bad {
-            None => State::Done,
-            Some(condition) if condition.type_ == work_conditions::PROGRESSING => State::InFlight,
-            Some(_) => State::Failed,
-        };
-        WorkObject {
-            name: format!("{} {}", meta.kind, Key::namespaced(meta.namespace.as_str(), meta.name.as_str())),
-            state,
-            why: bad.map(why).unwrap_or_default(),
-        }
-    };
     let mut objects: Vec<_> = manifests.map(object).collect();
     objects.sort_by_key(|object| object.state);
     objects
 }
 
-fn objects(work: &str, objects: &[WorkObject]) -> Markup {
+fn object(manifest: &ManifestCondition) -> WorkObject {
+    let meta = &manifest.resource_meta;
+    let of_type = |(type_, good): &(&str, bool)| {
+        find_condition(&manifest.conditions, type_).filter(|condition| condition.is_true() != *good)
+    };
+    let bad = OF_OBJECTS.iter().find_map(of_type);
+    // The pods know the cause.
+    let pods = bad.and(of_type(&(work_conditions::PODS_READY, true)));
+    let state = match bad {
+        None => State::Done,
+        Some(condition) if condition.type_ == work_conditions::PROGRESSING => State::InFlight,
+        Some(_) => State::Failed,
+    };
+    let reason = pods.or(bad);
+    WorkObject {
+        name: format!("{} {}", meta.kind, Key::namespaced(meta.namespace.as_str(), meta.name.as_str())),
+        state,
+        reason: reason.map(|condition| plain(&condition.reason, MESSAGE)).unwrap_or_default(),
+        message: reason.map(|condition| plain(&condition.message, MESSAGE)).unwrap_or_default(),
+        is_of_pod: pods.is_some(),
+    }
+}
+
+/// Returns a work with its objects as a tree, down to the pod that is the reason.
+fn work(row: &Row<'_>) -> Markup {
+    let Row { name, problems, objects, rollout, .. } = row;
     let bad = objects.iter().filter(|object| object.state == State::Failed).count();
     let all = counted(objects.len(), "object");
+    let words = match bad {
+        0 if row.state() == State::Done => format!("{all}, healthy"),
+        0 => "Not available".to_owned(),
+        bad => format!("{bad} of {all} unhealthy"),
+    };
     html! {
-        @if !objects.is_empty() {
-            details .fold open[bad > 0] id={ "objects:" (work) } {
-                summary id={ "open:objects:" (work) } { @if bad > 0 { (bad) " of " } (all) @if bad > 0 { " unhealthy" } }
-                ul .plain.tree {
-                    @for object in objects.iter().take(SHOWN) {
-                        li { (state(object.state, &object.name))
-                            @if !object.why.is_empty() { br; span .small.why { (object.why) } } }
-                    }
-                    @if objects.len() > SHOWN { li { "and " (objects.len() - SHOWN) " more" } }
+        li {
+            details .fold.tree open[row.state() != State::Done] id={ "objects:" (name) } {
+                summary id={ "open:objects:" (name) } {
+                    b { (name) } " " (state(row.state(), words))
+                    @if let Some((workload, on)) = rollout { " " span .small.dim { (on.version(workload)) } }
                 }
+                @for problem in problems { p .small.why { (problem) } }
+                ul { @for object in objects.iter().take(SHOWN) { (leaf(object)) } }
+                @if objects.len() > SHOWN { p .small.dim { (objects.len() - SHOWN) " more, all as healthy as the last" } }
+            }
+            @if let Some((workload, on)) = rollout {
+                p .small { (state(State::of(on), on.label())) " " (on.version(workload)) " "
+                    a id={ "rollout:" (name) } href={ "rollout?of=" (encoded(workload)) } { "Rollout" } }
             }
         }
     }
 }
 
-/// Returns a table of add-ons or works.
-fn table(title: &str, rows: &[Row<'_>]) -> Markup {
+fn leaf(object: &WorkObject) -> Markup {
+    let WorkObject { name, state: of, reason, message, is_of_pod } = object;
+    html! {
+        li {
+            span .row {
+                span { (name) }
+                span .end { (state(*of, if *of == State::Done { "Healthy" } else if *is_of_pod { "Pods not ready" } else { reason })) }
+            }
+            @if *is_of_pod {
+                ul { li { span .row { span { "Pod" } span .end { (state(*of, reason)) } } p .cause.bad[*of == State::Failed] { (message) } } }
+            } @else if !message.is_empty() { p .cause.bad[*of == State::Failed] { (message) } }
+        }
+    }
+}
+
+/// Returns a table of add-ons.
+fn table(rows: &[Row<'_>]) -> Markup {
     if rows.is_empty() {
         return html! { p .empty { "None." } };
     }
     html! {
         table {
-            thead { tr { th scope="col" { (title) } th scope="col" { "State" } th scope="col" { "Rollout" } } }
+            thead { tr {
+                th scope="col" { "Add-on" } th scope="col" { "Runs" } th scope="col" { "State" }
+                th scope="col" { "Rollout" } th scope="col" { "Why" }
+            } }
             tbody { @for row in rows.iter().take(SHOWN) { (self::row(row)) } }
         }
-        @if rows.len() > SHOWN { p .empty { "and " (rows.len() - SHOWN) " more" } }
+        @if rows.len() > SHOWN { p .empty { (rows.len() - SHOWN) " more are not shown" } }
     }
 }
 
 fn row(row: &Row<'_>) -> Markup {
-    let Row { name, available, problems, objects, rollout } = row;
+    let Row { name, problems, rollout, .. } = row;
     html! {
         tr {
             th scope="row" { (name) }
+            td data-label="Runs" { @if let Some((workload, on)) = rollout { (on.version(workload)) } @else { "–" } }
+            td { (state(row.state(), if row.state() == State::Done { "Available" } else { "Not available" })) }
             td {
-                @if *available { (state(State::Done, "Available")) } @else { (state(State::Failed, "Not available")) }
-                @for problem in problems { br; span .small { (problem) } }
-                (self::objects(name, objects))
-            }
-            td {
-                @if let Some((workload, cluster)) = rollout {
-                    (state(State::of(cluster), cluster.label())) " " (cluster.version(workload))
-                    " " a id={ "rollout:" (name) } href={ "rollout?of=" (encoded(workload)) } { "Open" }
-                    @if !cluster.message.is_empty() { br; span .small { (cluster.message) } }
+                @if let Some((workload, on)) = rollout {
+                    (state(State::of(on), on.label())) " "
+                    a id={ "rollout:" (name) } href={ "rollout?of=" (encoded(workload)) } { "Open" }
                 } @else { "–" }
+            }
+            td .why {
+                @for problem in problems { p { (problem) } }
+                @if let Some((_, on)) = rollout.filter(|(_, on)| !on.message.is_empty()) { p { (on.message) } }
             }
         }
     }

@@ -1,25 +1,29 @@
 //! The fleet as a map of cells. A cell is a cluster in its most urgent state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use maud::{Markup, html};
 
+use super::paging::address;
 use super::shown::Shown;
 use super::state::State;
+use api::names::CLUSTER_SET_LABEL;
 use controllers::hub::overview::{ClusterSummary, GroupSummary, WorkloadSummary};
 use engine::plural::counted;
 use engine::rollout::ClusterState;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// The largest fleet with a cell per cluster, which is about 60 kB of HTML. Larger fleets are shown as tiles.
-const CELLS: usize = 600;
+pub(super) const CELLS: usize = 640;
 /// The maximum number of clusters in a larger fleet that get a cell because a person should look at them.
 const EXCEPTIONS: usize = 300;
 /// The number of clusters per tile.
 const TILE: usize = 50;
 /// The maximum number of groups.
 const GROUPS: usize = 60;
+/// The maximum number of labels to group by.
+const LABELS: usize = 20;
 /// The largest fleet whose cells show names.
 const NAMED: usize = 24;
 
@@ -131,8 +135,8 @@ pub(super) fn cells(shown: &Shown) -> Vec<Cell<'_>> {
         group: "No rollout".into(),
     };
     let others: Vec<_> = clusters
-        .names
-        .iter()
+        .labels
+        .keys()
         .map(String::as_str)
         .filter(|name| !places.contains_key(name))
         .map(idle)
@@ -160,43 +164,160 @@ pub(super) fn encoded(value: &str) -> String {
     utf8_percent_encode(value, VALUE).to_string()
 }
 
-/// Returns the map of a fleet: a legend with links to the clusters in each state, and the groups.
-pub(super) fn map(cells: &[Cell<'_>]) -> Markup {
-    let mut groups: Vec<(&str, Vec<&Cell<'_>>)> = Vec::new();
-    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
-    for cell in cells {
-        let place = *places.entry(&cell.group).or_insert_with(|| {
-            groups.push((&cell.group, Vec::new()));
-            groups.len() - 1
-        });
-        groups.get_mut(place).into_iter().for_each(|(_, cells)| cells.push(cell));
+/// The property that groups the clusters of the map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grouping<'q> {
+    /// The cluster set of the label.
+    Set,
+    /// The group in the largest rollout.
+    Rollout,
+    /// The value of a label.
+    Label(&'q str),
+}
+
+impl<'q> Grouping<'q> {
+    /// Returns the property that an address names. The default is the set, for visitors who may list clusters.
+    pub(super) fn parse(by: &'q str, shown: &Shown) -> Self {
+        match by.split_once(':') {
+            Some(("label", key)) if !key.is_empty() => Self::Label(key),
+            _ if by == "rollout" || shown.overview.clusters.labels.is_empty() => Self::Rollout,
+            _ => Self::Set,
+        }
     }
-    if groups.len() > GROUPS {
-        // Groups with the most urgent clusters come first; otherwise the order is kept.
-        groups.sort_by_key(|(_, cells)| cells.iter().map(|cell| cell.state).min());
+
+    pub(super) fn words(self) -> String {
+        match self {
+            Self::Set => "set".into(),
+            Self::Rollout => "group of the rollout".into(),
+            Self::Label(key) => format!("label {key}"),
+        }
     }
-    let more = groups.len().saturating_sub(GROUPS);
-    let mut room = EXCEPTIONS;
+
+    /// Returns the title of a cell's group, and the fields of the table that select it.
+    fn group<'c>(self, cell: &'c Cell<'_>, shown: &'c Shown) -> (&'c str, [(&'static str, String); 1]) {
+        let label = |key: &str| shown.label(cell.name, key);
+        match self {
+            Self::Rollout => (&cell.group, [("group", cell.group.clone())]),
+            Self::Set => match label(CLUSTER_SET_LABEL) {
+                Some(set) => (set, [("set", set.to_owned())]),
+                None => ("No set", [("label", format!("!{CLUSTER_SET_LABEL}"))]),
+            },
+            Self::Label(key) => match label(key) {
+                Some(value) => (value, [("label", format!("{key}={value}"))]),
+                None => ("No value", [("label", format!("!{key}"))]),
+            },
+        }
+    }
+}
+
+/// Returns links that group the map by another property.
+fn groupings(grouping: Grouping<'_>, shown: &Shown) -> Markup {
+    let keys = label_keys(shown);
     html! {
-        nav .legend aria-label="Clusters by state" {
-            a href="clusters" { "All" b { (cells.len()) } }
-            @for (state, count) in State::count(cells.iter().map(|cell| cell.state)) {
-                a href={ "clusters?state=" (state.class()) } {
-                    span class={ "st " (state.class()) } { (state.word()) } b { (count) }
+        @if !shown.overview.clusters.labels.is_empty() {
+            div .by {
+                span .dim { "Group by" }
+                (by("set", "Set", grouping == Grouping::Set))
+                (by("rollout", "Rollout", grouping == Grouping::Rollout))
+                @if !keys.is_empty() {
+                    details #by-label {
+                        summary #open:by-label { "Label" }
+                        ul .plain {
+                            @for key in keys { li { (by(&format!("label:{key}"), key, grouping == Grouping::Label(key))) } }
+                        }
+                    }
                 }
             }
         }
-        @for (title, group) in groups.iter().take(GROUPS) {
+    }
+}
+
+fn by(by: &str, words: &str, is_current: bool) -> Markup {
+    html! {
+        a id={ "by:" (by) } href={ "./?by=" (encoded(by)) } aria-current=[is_current.then_some("true")] { (words) }
+    }
+}
+
+/// Returns the keys of labels that divide the fleet into a few groups.
+fn label_keys(shown: &Shown) -> Vec<&str> {
+    let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (key, value) in shown.overview.clusters.labels.values().flatten() {
+        let values = values.entry(key).or_default();
+        if values.len() <= GROUPS {
+            values.insert(value);
+        }
+    }
+    values.retain(|key, values| (2..=GROUPS).contains(&values.len()) && *key != CLUSTER_SET_LABEL);
+    values.into_keys().take(LABELS).collect()
+}
+
+/// A group of cells.
+struct Group<'c> {
+    title: &'c str,
+    /// The fields of the table that select it.
+    fields: [(&'static str, String); 1],
+    cells: Vec<&'c Cell<'c>>,
+}
+
+impl Group<'_> {
+    /// Returns the address of the table with the clusters of the group in a state, or of all.
+    fn address(&self, state: &str) -> String {
+        let fields = self.fields.iter().map(|(name, value)| (*name, value.as_str()));
+        address("clusters", &fields.chain([("state", state)]).collect::<Vec<_>>(), 1)
+    }
+}
+
+/// Returns the groups of cells: those of a rollout in its order, others by title.
+fn groups<'c>(cells: &'c [Cell<'c>], grouping: Grouping<'_>, shown: &'c Shown) -> Vec<Group<'c>> {
+    let mut groups: Vec<Group<'c>> = Vec::new();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for cell in cells {
+        let (title, fields) = grouping.group(cell, shown);
+        let place = *places.entry(title).or_insert_with(|| {
+            groups.push(Group { title, fields, cells: Vec::new() });
+            groups.len() - 1
+        });
+        groups.get_mut(place).into_iter().for_each(|group| group.cells.push(cell));
+    }
+    if grouping != Grouping::Rollout {
+        groups.sort_by_key(|group| group.title);
+        groups.iter_mut().for_each(|group| group.cells.sort_by_key(|cell| cell.name));
+    }
+    if groups.len() > GROUPS {
+        // Groups with the most urgent clusters come first; otherwise the order is kept.
+        groups.sort_by_key(|group| group.cells.iter().map(|cell| cell.state).min());
+    }
+    groups
+}
+
+/// Returns the map of a fleet: a legend with links to the clusters in each state, and the groups.
+pub(super) fn map(cells: &[Cell<'_>], grouping: Grouping<'_>, shown: &Shown) -> Markup {
+    let groups = groups(cells, grouping, shown);
+    let more = groups.len().saturating_sub(GROUPS);
+    let mut room = EXCEPTIONS;
+    html! {
+        div .tools {
+            nav .legend aria-label="Clusters by state" {
+                a href="clusters" { "All" b { (cells.len()) } }
+                @for (state, count) in State::count(cells.iter().map(|cell| cell.state)) {
+                    a href={ "clusters?state=" (state.class()) } {
+                        span class={ "st " (state.class()) } { (state.word()) } b { (count) }
+                    }
+                }
+            }
+            (groupings(grouping, shown))
+        }
+        @for group in groups.iter().take(GROUPS) {
             div .set {
                 div {
                     h3 {
-                        a id={ "group:" (title) } href={ "clusters?group=" (encoded(title)) } { (title) }
-                        " " span .dim { (group.len()) }
+                        a id={ "group:" (group.title) } href=(group.address("")) { (group.title) }
+                        " " span .dim { (group.cells.len()) }
                     }
-                    p .small.dim { (counts(group)) }
+                    p .small.dim { (counts(&group.cells)) }
                 }
-                @if cells.len() > CELLS { (folded(title, group, &mut room)) }
-                @else { div .cells { @for cell in group { (drawn(cell, cells.len() <= NAMED)) } } }
+                @if cells.len() > CELLS { (folded(group, &mut room)) }
+                @else { div .cells { @for cell in &group.cells { (drawn(cell, cells.len() <= NAMED)) } } }
             }
         }
         @if more > 0 {
@@ -230,13 +351,13 @@ pub(super) fn drawn(cell: &Cell<'_>, is_named: bool) -> Markup {
 
 /// Returns the cells of a group in a large fleet: cells for clusters that a person should look at, as long as
 /// there is room, then tiles of clusters in the same state.
-fn folded(title: &str, group: &[&Cell<'_>], room: &mut usize) -> Markup {
+fn folded(group: &Group<'_>, room: &mut usize) -> Markup {
     let is_single = |cell: &&&Cell<'_>| cell.state.is_exception();
-    let singles: Vec<_> = group.iter().filter(is_single).take(*room).collect();
+    let singles: Vec<_> = group.cells.iter().filter(is_single).take(*room).collect();
     *room -= singles.len();
     let mut rest: BTreeMap<State, Vec<&str>> = BTreeMap::new();
     let mut left = singles.len();
-    for cell in group {
+    for cell in &group.cells {
         if cell.state.is_exception() && left > 0 {
             left -= 1;
         } else {
@@ -249,7 +370,7 @@ fn folded(title: &str, group: &[&Cell<'_>], room: &mut usize) -> Markup {
             @for (state, names) in &rest {
                 @for tile in names.chunks(TILE) {
                     a class={ "c tile " (state.class()) } tabindex="-1"
-                        href={ "clusters?group=" (encoded(title)) "&state=" (state.class()) }
+                        href=(group.address(state.class()))
                         title={ (tile.len()) " " (state.word().to_lowercase()) ": "
                             (tile.first().unwrap_or(&"")) " to " (tile.last().unwrap_or(&"")) } { (tile.len()) }
                 }

@@ -70,6 +70,8 @@ impl Frame<'_> {
         html! {
             nav aria-label="Main" {
                 a href="./" aria-current=[is_here("./")] { "Overview" }
+                a href="rollouts" aria-current=[is_here("rollouts")] { "Rollouts" }
+                a href="repositories" aria-current=[is_here("repositories")] { "Repositories" }
                 a href="clusters" aria-current=[is_here("clusters")] { "Clusters" }
             }
             form .find role="search" action="cluster" {
@@ -118,7 +120,12 @@ impl Render for Action<'_> {
         let Self { verb, subject, token, label, effect } = self;
         // For sighted users, the position of the button replaces the rest of the label.
         let (short, rest) = label.split_once(' ').unwrap_or((label, ""));
-        let (id, class) = (self.id(), if verb.starts_with("approve") { "btn go" } else { "btn" });
+        let class = match *verb {
+            "approve" | "approve-plan" | "approve-deletions" => "btn go",
+            "undo" => "btn risk",
+            _ => "btn",
+        };
+        let id = self.id();
         html! {
             details .ask id={ "ask:" (id) } {
                 summary id={ "open:" (id) } class=(class) {
@@ -147,6 +154,27 @@ pub(super) fn state(state: State, word: impl Display) -> Markup {
     html! { span class={ "st " (state.class()) } { (word.to_string()) } }
 }
 
+/// Returns a field of a filter in which a person selects one of `values`, or all.
+pub(super) fn select(name: &str, all: &str, values: &[&str], selected: &str) -> Markup {
+    let id = format!("filter:{name}");
+    html! {
+        label .vh for=(id) { (all) }
+        select id=(id) name=(name) {
+            option value="" { (all) }
+            @for value in values { option value=(value) selected[*value == selected] { (value) } }
+        }
+    }
+}
+
+/// Returns a field of a filter for text.
+pub(super) fn search(name: &str, label: &str, value: &str) -> Markup {
+    let id = format!("filter:{name}");
+    html! {
+        label .vh for=(id) { (label) }
+        input id=(id) type="search" name=(name) value=(value) placeholder=(label) autocomplete="off" autocapitalize="none";
+    }
+}
+
 /// Returns a list of texts, and the number of texts that are not listed; empty if there are none.
 pub(super) fn list(texts: &[String], more: usize) -> Markup {
     html! {
@@ -159,25 +187,34 @@ pub(super) fn list(texts: &[String], more: usize) -> Markup {
     }
 }
 
-/// Returns a timestamp as an age, with the time in UTC on hover; empty if the text is not a timestamp.
+/// Returns a time relative to now, with the time in UTC on hover; empty if the text is not a timestamp.
 pub(super) fn ago(time: &str, now: Timestamp) -> Markup {
-    let Ok(at) = time.parse::<Timestamp>() else { return html! {} };
-    let at_second = at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
-    html! { time datetime=(time) title=(at_second) { (age(now.duration_since(at).as_secs())) } }
+    time.parse().map(|at| relative(at, now)).unwrap_or_default()
 }
 
-/// Returns the time of day, with the date on hover.
-pub(super) fn clock(at: Timestamp) -> Markup {
-    html! { span title=(at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()) { (at.strftime("%H:%M:%S UTC").to_string()) } }
+/// Returns a time relative to now, with the time in UTC on hover.
+pub(super) fn relative(at: Timestamp, now: Timestamp) -> Markup {
+    let title = at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
+    html! { time datetime=(at.to_string()) title=(title) { (distance(now.duration_since(at).as_secs())) } }
 }
 
-/// Formats an age in its largest unit, like `script.js`.
-fn age(seconds: i64) -> String {
+/// Formats the time since an event, or until it if the number is negative, like `script.js`.
+fn distance(seconds: i64) -> String {
     match seconds {
-        ..60 => "just now".into(),
-        60..3_600 => format!("{} min ago", seconds / 60),
-        3_600..172_800 => format!("{} h ago", seconds / 3_600),
-        _ => format!("{} d ago", seconds / 86_400),
+        ..=-60 => format!("in {}", span(-seconds)),
+        -59..-10 => "in less than 1 min".into(),
+        // Clocks differ a little.
+        -10..60 => "just now".into(),
+        _ => format!("{} ago", span(seconds)),
+    }
+}
+
+/// Formats a duration in its largest unit.
+pub(super) fn span(seconds: i64) -> String {
+    match seconds {
+        ..3_600 => format!("{} min", seconds / 60),
+        3_600..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", seconds / 86_400),
     }
 }
 
@@ -210,14 +247,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_age_has_one_unit_and_the_time_itself_on_hover() {
+    fn a_relative_time_has_one_unit_and_the_time_itself_on_hover() {
         let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
         for (time, text) in [
             ("2026-01-02T03:03:30Z", "just now"),
-            ("2026-01-02T03:04:30Z", "just now"),
+            ("2026-01-02T03:04:10Z", "just now"),
             ("2026-01-02T02:22:05Z", "42 min ago"),
             ("2026-01-01T01:04:05Z", "26 h ago"),
             ("2025-12-23T03:04:05Z", "10 d ago"),
+            ("2026-01-02T03:04:35Z", "in less than 1 min"),
+            ("2026-01-02T05:05:05Z", "in 2 h"),
         ] {
             let html = ago(time, now).into_string();
             assert!(html.ends_with(&format!(" UTC\">{text}</time>")), "{html}");

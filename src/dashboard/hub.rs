@@ -29,10 +29,10 @@ use super::certificate::{CertificateSource, keep};
 use super::live::{Fleet, Live, ReadFleet};
 use super::rights::{Right, namespace};
 use super::shown::Shown;
-use super::table::{self, TableQuery};
+use super::views::{FleetQuery, View};
 use super::visitor::{Visitor, Visitors};
 use super::{
-    ClusterQuery, PlacementQuery, RolloutQuery, cluster, document, event, page, placement, script, style,
+    ClusterQuery, PlacementQuery, cluster, document, event, page, placement, reasons, script, style, table,
 };
 use crate::serve::https;
 use crate::serve::tls::Serving;
@@ -91,14 +91,19 @@ impl HubDashboard {
 }
 
 fn routes(site: Arc<PageState>) -> Router {
-    Router::new()
-        .route("/", get(index))
+    let mut routes = Router::new();
+    for view in View::ALL {
+        let page = move |site, Query(query): Query<FleetQuery>, headers: HeaderMap| {
+            fleet_page(site, FleetQuery { view, ..query }, headers)
+        };
+        routes = routes.route(&format!("/{}", view.path()), get(page));
+    }
+    routes
         .route("/livez", get(|| async { "ok" }))
         .route("/events", get(events))
-        .route("/rollout", get(index))
-        .route("/clusters", get(clusters))
-        .route("/placement", get(reasons))
+        .route("/placement", get(explained))
         .route("/cluster", get(one_cluster))
+        .route("/conditions", get(conditions))
         .route("/style.css", get(style))
         .route("/script.js", get(script))
         .route("/login", post(login))
@@ -131,8 +136,8 @@ enum Refusal {
     NoPlacement(String),
     /// The cluster does not exist, or the visitor may see none of its objects.
     NoCluster(String),
-    /// The rollout does not exist, or the visitor may not see it.
-    NoRollout(String),
+    /// The subject of the page does not exist, or the visitor may not see it.
+    Missing(FleetQuery),
 }
 
 impl IntoResponse for Refusal {
@@ -161,7 +166,7 @@ impl IntoResponse for Refusal {
             ),
             Self::NoPlacement(name) => (StatusCode::NOT_FOUND, page::no_placement(&name)),
             Self::NoCluster(name) => (StatusCode::NOT_FOUND, page::no_cluster(&name)),
-            Self::NoRollout(name) => (StatusCode::NOT_FOUND, page::no_rollout(&name)),
+            Self::Missing(query) => (StatusCode::NOT_FOUND, query.missing()),
         };
         (code, document(html)).into_response()
     }
@@ -225,10 +230,10 @@ impl PageState {
     }
 }
 
-/// Returns the overview or the page of a rollout.
-async fn index(
+/// Returns a page of the fleet.
+async fn fleet_page(
     State(site): State<Arc<PageState>>,
-    Query(query): Query<RolloutQuery>,
+    query: FleetQuery,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let (visitor, _) = site.visitor(&headers).await?;
@@ -236,23 +241,18 @@ async fn index(
         Ok(shown) => query.content(&shown, now()),
         Err(why) => Some(page::problem(&why)),
     };
-    let content = content.ok_or_else(|| Refusal::NoRollout(query.of.clone()))?;
+    let content = content.ok_or_else(|| Refusal::Missing(query.clone()))?;
     Ok(query.document(&content, Some(visitor.name())))
 }
 
-/// Returns the table of clusters.
-async fn clusters(
-    State(site): State<Arc<PageState>>,
-    Query(query): Query<TableQuery>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
+/// Returns the page about the reasons of conditions.
+async fn conditions(State(site): State<Arc<PageState>>, headers: HeaderMap) -> Result<Response, Refusal> {
     let (visitor, _) = site.visitor(&headers).await?;
-    let shown = site.shown(&visitor, &site.fleet().await?).await?.map_err(Refusal::Hub)?;
-    Ok(document(table::page(&query, &shown, Some(visitor.name()), now())))
+    Ok(document(reasons::page(Some(visitor.name()))))
 }
 
 /// Returns the page of a placement, for a visitor who may read everything that decides it.
-async fn reasons(
+async fn explained(
     State(site): State<Arc<PageState>>,
     Query(query): Query<PlacementQuery>,
     headers: HeaderMap,
@@ -267,7 +267,7 @@ async fn reasons(
     }
     let missing = || Refusal::NoPlacement(query.of.clone());
     let explained = site.live.placement(query.key().ok_or_else(missing)?).await.map_err(Refusal::Hub)?;
-    Ok(document(placement::page(&explained.ok_or_else(missing)?, &query.q, Some(visitor.name()))))
+    Ok(document(placement::page(&explained.ok_or_else(missing)?, &query, Some(visitor.name()))))
 }
 
 /// Returns the page of a cluster, with the objects that the visitor may see.
@@ -291,7 +291,7 @@ async fn one_cluster(
 struct Open {
     site: Arc<PageState>,
     token: String,
-    query: RolloutQuery,
+    query: FleetQuery,
     fleet: watch::Receiver<Option<Fleet>>,
     last: String,
     _permit: OwnedSemaphorePermit,
@@ -326,7 +326,7 @@ impl Open {
 /// Streams the content of the page: now, and at each change.
 async fn events(
     State(site): State<Arc<PageState>>,
-    Query(query): Query<RolloutQuery>,
+    Query(query): Query<FleetQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let (visitor, token) = site.visitor(&headers).await?;

@@ -34,7 +34,7 @@ pub trait ReadFleet: Send + Sync {
     /// As for [`ReadFleet::overview`].
     fn placement(&self, placement: &Key) -> Result<Option<Explanation>, String>;
 
-    /// Returns the objects of a cluster.
+    /// Returns the objects of a cluster. It may wait for the hub, on a thread for blocking work.
     ///
     /// # Errors
     /// As for [`ReadFleet::overview`].

@@ -22,9 +22,9 @@ use tokio_util::sync::CancellationToken;
 use super::live::{Fleet, Live, ReadFleet};
 use super::rights::Rights;
 use super::shown::Shown;
-use super::table::{self, TableQuery};
+use super::views::{FleetQuery, View};
 use super::{
-    ClusterQuery, PlacementQuery, RolloutQuery, cluster, document, event, page, placement, script, style,
+    ClusterQuery, PlacementQuery, cluster, document, event, page, placement, reasons, script, style,
 };
 use crate::pki::fill_random;
 use crate::shell::now;
@@ -71,48 +71,42 @@ impl LocalDashboard {
 
 fn routes(secret: &str, live: Live) -> Router {
     let path = |name: &str| format!("/{secret}/{name}");
-    Router::new()
-        .route(&path(""), get(index))
+    let mut routes = Router::new()
         .route(&path("events"), get(events))
-        .route(&path("rollout"), get(index))
-        .route(&path("clusters"), get(clusters))
-        .route(&path("placement"), get(reasons))
+        .route(&path("placement"), get(explained))
         .route(&path("cluster"), get(one_cluster))
+        .route(&path("conditions"), get(|| async { document(reasons::page(None)) }))
         .route(&path("style.css"), get(style))
-        .route(&path("script.js"), get(script))
-        .with_state(live)
+        .route(&path("script.js"), get(script));
+    for view in View::ALL {
+        let page =
+            move |live, Query(query): Query<FleetQuery>| fleet_page(live, FleetQuery { view, ..query });
+        routes = routes.route(&path(view.path()), get(page));
+    }
+    routes.with_state(live)
 }
 
-fn content(query: &RolloutQuery, fleet: &Fleet, now: Timestamp) -> Option<Markup> {
+fn content(query: &FleetQuery, fleet: &Fleet, now: Timestamp) -> Option<Markup> {
     match &fleet.overview {
         Ok(overview) => query.content(&Shown::all(overview), now),
         Err(why) => Some(page::problem(why)),
     }
 }
 
-/// Returns the current overview or page of a rollout.
-async fn index(State(live): State<Live>, Query(query): Query<RolloutQuery>) -> Response {
+/// Returns a page of the current fleet.
+async fn fleet_page(State(live): State<Live>, query: FleetQuery) -> Response {
     let Some(fleet) = live.now().await else { return StatusCode::SERVICE_UNAVAILABLE.into_response() };
     match content(&query, &fleet, now()) {
         Some(content) => query.document(&content, None),
-        None => (StatusCode::NOT_FOUND, document(page::no_rollout(&query.of))).into_response(),
-    }
-}
-
-/// Returns the table of clusters.
-async fn clusters(State(live): State<Live>, Query(query): Query<TableQuery>) -> Response {
-    let Some(fleet) = live.now().await else { return StatusCode::SERVICE_UNAVAILABLE.into_response() };
-    match &fleet.overview {
-        Ok(overview) => document(table::page(&query, &Shown::all(overview), None, now())),
-        Err(why) => unreadable(why),
+        None => (StatusCode::NOT_FOUND, document(query.missing())).into_response(),
     }
 }
 
 /// Returns the page of a placement.
-async fn reasons(State(live): State<Live>, Query(query): Query<PlacementQuery>) -> Response {
+async fn explained(State(live): State<Live>, Query(query): Query<PlacementQuery>) -> Response {
     let Some(key) = query.key() else { return missing(&query.of) };
     match live.placement(key).await {
-        Ok(Some(explanation)) => document(placement::page(&explanation, &query.q, None)),
+        Ok(Some(explanation)) => document(placement::page(&explanation, &query, None)),
         Ok(None) => missing(&query.of),
         Err(why) => unreadable(&why),
     }
@@ -143,7 +137,7 @@ fn missing(placement: &str) -> Response {
 /// Streams the content of a page: now, and at each change.
 async fn events(
     State(live): State<Live>,
-    Query(query): Query<RolloutQuery>,
+    Query(query): Query<FleetQuery>,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let contents = stream::unfold((live.subscribe(), query), |(mut receiver, query)| async {
         loop {

@@ -17,21 +17,25 @@ pub mod hub;
 mod live;
 mod local;
 mod page;
+mod paging;
 mod placement;
+mod placements;
+mod reasons;
 mod repositories;
+mod repository;
 mod rights;
 mod rollout;
 mod rollouts;
 mod shown;
 mod state;
 mod table;
+mod timeline;
+mod views;
 mod visitor;
 
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::sse::Event;
 use axum::response::{Html, IntoResponse, Response};
-use jiff::Timestamp;
-use maud::Markup;
 
 pub use cluster::ClusterObjects;
 pub use live::ReadFleet;
@@ -50,36 +54,17 @@ struct PlacementQuery {
     /// Shows only clusters whose names contain this text; empty for all.
     #[serde(default)]
     q: String,
+    /// Shows only clusters in this state; empty for all.
+    #[serde(default)]
+    state: String,
+    /// The page of the clusters in that state, starting at 1.
+    #[serde(default)]
+    page: usize,
 }
 
 impl PlacementQuery {
     fn key(&self) -> Option<object::Key> {
         self.of.split_once('/').map(|(namespace, name)| object::Key::namespaced(namespace, name))
-    }
-}
-
-/// The query of the page of a rollout, and of the events of a page.
-#[derive(serde::Deserialize)]
-struct RolloutQuery {
-    /// The name of an add-on, or NAMESPACE/NAME of a set; empty for the overview.
-    #[serde(default)]
-    of: String,
-}
-
-impl RolloutQuery {
-    /// Returns the content of the page, for the part of the fleet that a visitor may see.
-    fn content(&self, shown: &shown::Shown, now: Timestamp) -> Option<Markup> {
-        match self.of.as_str() {
-            "" => Some(page::content(shown, now)),
-            name => rollout::content(name, shown, now),
-        }
-    }
-
-    /// Returns the document around the content.
-    fn document(&self, content: &Markup, visitor: Option<&str>) -> Response {
-        let events = format!("events?of={}", fleet_map::encoded(&self.of));
-        let (title, here) = if self.of.is_empty() { ("Fleet", "./") } else { (self.of.as_str(), "") };
-        document(html::Frame { title, visitor, here, events: &events, is_bare: false }.document(content))
     }
 }
 

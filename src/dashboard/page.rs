@@ -4,13 +4,12 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::attention;
-use super::fleet_map::{cells, encoded, map};
-use super::html::{Frame, state};
+use super::fleet_map::{Grouping, cells, encoded, map};
+use super::html::Frame;
+use super::placements::placements;
 use super::repositories::repositories;
-use super::rollouts::rollouts;
+use super::rollouts::{in_progress, rollouts};
 use super::shown::Shown;
-use super::state::State;
-use controllers::hub::overview::Overview;
 use engine::plural::counted;
 
 /// Returns the page that asks for a token, with the reason why the last token was rejected.
@@ -57,9 +56,11 @@ pub(super) fn problem(why: &str) -> Markup {
     }
 }
 
-/// Returns the content of the overview.
-pub(super) fn content(shown: &Shown, now: Timestamp) -> Markup {
+/// Returns the content of the overview, with the clusters grouped by a property.
+pub(super) fn content(by: &str, shown: &Shown, now: Timestamp) -> Markup {
     let cells = cells(shown);
+    let grouping = Grouping::parse(by, shown);
+    let open = in_progress(shown).count();
     html! {
         div .head {
             h1 { "Fleet" }
@@ -67,55 +68,23 @@ pub(super) fn content(shown: &Shown, now: Timestamp) -> Markup {
                 @if shown.clusters {
                     " · " (shown.overview.clusters.available) " of " (shown.overview.clusters.total) " available"
                 }
+                " · " (counted(open, "rollout")) " in progress"
             }
         }
         (attention::band(shown, now))
         section .panel aria-labelledby="clusters" {
             header {
                 h2 #clusters { "Clusters" }
-                span .dim.small { "by group of the rollout, each in its most urgent state" }
+                span .dim.small { "by " (grouping.words()) ", each in its most urgent state" }
                 a .small #table href="clusters" { "Show as a table" }
             }
             @if cells.is_empty() { p .empty { "There is no cluster that you may see." } }
-            @else { div .body { (map(&cells)) } }
+            @else { div .body { (map(&cells, grouping, shown)) } }
         }
-        (rollouts(shown))
+        (rollouts(shown, now))
         (repositories(shown, now))
-        (placements(&shown.overview, shown.explain_placements))
+        (placements(shown))
         @for note in &shown.notes { p .note.dim.small { (note) } }
-    }
-}
-
-fn placements(overview: &Overview, has_reasons: bool) -> Markup {
-    html! {
-        section .panel aria-labelledby="placements" {
-            header { h2 #placements { "Placements " span .dim { (overview.placements.len()) } } }
-            @if overview.placements.is_empty() { p .empty { "There is no Placement that you may see." } }
-            @else {
-                table {
-                    thead { tr {
-                        th scope="col" { "Placement" } th scope="col" { "Clusters" } th scope="col" { "State" }
-                    } }
-                    tbody {
-                        @for placement in &overview.placements {
-                            @let name = &placement.name;
-                            tr {
-                                th scope="row" {
-                                    @if has_reasons {
-                                        a id={ "placement:" (name) } href={ "placement?of=" (encoded(name)) } { (name) }
-                                    } @else { (name) }
-                                }
-                                td { (placement.selected) " selected" }
-                                td {
-                                    @if placement.satisfied { (state(State::Done, "satisfied")) }
-                                    @else { (state(State::Warned, "not satisfied")) " " (placement.message) }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
     }
 }
 
@@ -132,9 +101,9 @@ pub(super) fn no_cluster(name: &str) -> String {
     Frame { title: "Not found", ..Frame::default() }.document(&main)
 }
 
-/// Returns the page for a rollout that does not exist, or that the visitor may not see.
-pub(super) fn no_rollout(name: &str) -> String {
-    unanswered("Not found", &format!("There is no rollout {name} that you may see."))
+/// Returns the page for a rollout or a repository that does not exist, or that the visitor may not see.
+pub(super) fn missing(what: &str, name: &str) -> String {
+    unanswered("Not found", &format!("There is no {what} {name} that you may see."))
 }
 
 /// Returns the page for a placement that does not exist.

@@ -2,26 +2,26 @@
 
 use maud::html;
 
+use super::PlacementQuery;
 use super::fleet_map::encoded;
 use super::html::{Frame, cluster_link};
+use super::paging::Page;
 use engine::placement::explain::Explanation;
 use engine::plural::counted;
 
-/// The maximum number of clusters per state.
-const SHOWN_OF_STATE: usize = 50;
-
-/// Returns the page, with the clusters whose names contain `search`.
-pub(super) fn page(explanation: &Explanation, search: &str, visitor: Option<&str>) -> String {
+/// Returns the page, with the clusters of the query's state whose names contain its text.
+pub(super) fn page(explanation: &Explanation, query: &PlacementQuery, visitor: Option<&str>) -> String {
     let Explanation { placement, error, disabled, .. } = explanation;
     let facts = facts(explanation);
-    let search = search.trim();
+    let search = query.q.trim();
     let mut by_state = explanation.by_state();
     for clusters in by_state.values_mut() {
         clusters.retain(|cluster| cluster.cluster_name.contains(search));
     }
-    by_state.retain(|_, clusters| !clusters.is_empty());
+    let is_wanted = |state: &str| query.state.is_empty() || query.state == state;
+    by_state.retain(|state, clusters| !clusters.is_empty() && is_wanted(&state.to_string()));
     let main = html! {
-        p .small.dim { a #back href="./" { "Fleet" } " / Placements" }
+        p .small.dim { a #back href="./" { "Fleet" } " / " a #placements href="placements" { "Placements" } }
         div .head {
             h1 { (placement) }
             form .filter action="placement" {
@@ -48,16 +48,19 @@ pub(super) fn page(explanation: &Explanation, search: &str, visitor: Option<&str
         @if by_state.is_empty() && !search.is_empty() {
             p .panel.calm #none { "There is no cluster whose name contains " b { (search) } "." }
         }
-        @if !search.is_empty() {
+        @if !search.is_empty() || !query.state.is_empty() {
             p .small { a #all href={ "placement?of=" (encoded(placement)) } { "Show all clusters" } }
         }
         @for (state, clusters) in &by_state {
+            @let state = state.to_string();
+            @let fields = [("of", placement.as_str()), ("state", &state), ("q", search)];
+            @let page = Page::of(if query.state.is_empty() { 1 } else { query.page }, clusters.len());
             section .panel {
-                header { h2 { (state.to_string()) " " span .dim { (counted(clusters.len(), "cluster")) } } }
+                header { h2 { (state) " " span .dim { (counted(clusters.len(), "cluster")) } } }
                 table {
                     thead { tr { th scope="col" { "Cluster" } th scope="col" { "Reason" } } }
                     tbody {
-                        @for cluster in clusters.iter().take(SHOWN_OF_STATE) {
+                        @for cluster in page.rows(clusters) {
                             tr {
                                 th scope="row" { (cluster_link("", &cluster.cluster_name)) }
                                 td { (cluster.to_string()) }
@@ -65,10 +68,7 @@ pub(super) fn page(explanation: &Explanation, search: &str, visitor: Option<&str
                         }
                     }
                 }
-                @if clusters.len() > SHOWN_OF_STATE {
-                    p .empty { "and " (clusters.len() - SHOWN_OF_STATE) " more: enter a part of the name above, or run "
-                        code { "wheelwright explain placement " (placement) } }
-                }
+                (page.links("placement", &fields))
             }
         }
     };

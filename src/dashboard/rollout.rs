@@ -4,30 +4,37 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::actions;
-use super::fleet_map::{Cell, cells_of, drawn, encoded, ends};
-use super::html::{ago, bar, clock, state};
-use super::rollouts::{clusters_of, stage_state, summary, versions};
+use super::fleet_map::{CELLS, Cell, cells_of, drawn, encoded, ends};
+use super::html::{bar, relative, state};
+use super::rollouts::{clusters_of, is_moving, stage_state, summary, versions};
 use super::shown::Shown;
 use super::state::State;
-use super::table::{ROWS, table, workload};
+use super::table::{table, workload};
+use super::timeline::Timeline;
 use controllers::hub::overview::{ClusterSummary, StageSummary, WorkloadSummary};
 use engine::plural::counted;
 use engine::rollout::ClusterState;
 use engine::rollout::state::Wait;
+use object::text::clip;
 
-/// The maximum number of cells in all stages.
-const CELLS: usize = 500;
 /// The maximum number of stages.
 const STAGES: usize = 40;
+/// The maximum number of clusters, and that if none needs attention.
+const ROWS: usize = 20;
+const CALM: usize = 10;
+/// The maximum number of events.
+const EVENTS: usize = 8;
+/// The maximum length of the message of an event, in characters.
+const MESSAGE: usize = 200;
 
 /// Returns the content of the page; `None` if the rollout does not exist or the visitor may not see it.
 pub(super) fn content(name: &str, shown: &Shown, now: Timestamp) -> Option<Markup> {
     let workload = workload(shown, name)?;
     let (worst, words) = summary(workload);
-    let mut cells = cells_of(workload);
-    cells.sort_by(|a, b| (a.state, a.name).cmp(&(b.state, b.name)));
+    let timeline = Timeline::of(workload);
+    let is_moving = is_moving(workload);
     Some(html! {
-        p .small.dim { a #back href="./" { "Fleet" } " / Rollouts" }
+        p .small.dim { a #back href="./" { "Fleet" } " / " a #all href="rollouts" { "Rollouts" } }
         div .head {
             div {
                 h1 { (name) }
@@ -39,22 +46,82 @@ pub(super) fn content(name: &str, shown: &Shown, now: Timestamp) -> Option<Marku
                 @for (token, about) in &workload.approvals { (actions::approve(workload, token, about)) }
             } }
         }
-        (facts(workload, now))
-        (pipe(workload))
-        section .panel aria-labelledby="of-rollout" {
-            header {
-                h2 #of-rollout { "Clusters " span .dim { (cells.len()) } }
-                a .small #table href={ "clusters?rollout=" (encoded(name)) } {
-                    @if cells.len() > ROWS { "Filter, and see the other " (cells.len() - ROWS) } @else { "Filter" }
+        (facts(workload, timeline.as_ref(), now))
+        (pipe(workload, now))
+        div .split {
+            div .stack {
+                (clusters(workload, now))
+                @if let Some(timeline) = &timeline {
+                    section .panel aria-labelledby="timeline" {
+                        header {
+                            h2 #timeline { "Time line" }
+                            span .small.dim { "clusters done" @if is_moving { "; dotted: if it goes on like this" } }
+                        }
+                        div .body.scroll { (timeline.chart(now, is_moving)) }
+                    }
                 }
             }
-            (table(cells.iter().take(ROWS), now))
+            div .stack { (events(workload, now)) (rules(workload)) }
         }
-        (rules(workload))
         @if !workload.undo.is_empty() && !shown.change_rollouts {
             p .note.dim.small { "To take this revision back, run " code { "wheelwright rollout undo " (name) } "." }
         }
     })
+}
+
+/// Returns the most urgent clusters.
+fn clusters(workload: &WorkloadSummary, now: Timestamp) -> Markup {
+    let mut cells = cells_of(workload);
+    cells.sort_by(|a, b| (a.state, a.name).cmp(&(b.state, b.name)));
+    let urgent = cells.iter().filter(|cell| cell.state.is_exception()).count();
+    html! {
+        section .panel aria-labelledby="of-rollout" {
+            header {
+                @if urgent > 0 { h2 #of-rollout { "Clusters that need attention " span .dim { (urgent) } } }
+                @else { h2 #of-rollout { "Clusters " span .dim { (cells.len()) } } }
+                a .small #table href={ "clusters?rollout=" (encoded(&workload.name)) } {
+                    "All " (counted(cells.len(), "cluster"))
+                }
+            }
+            (table(cells.iter().take(if urgent > 0 { urgent.min(ROWS) } else { CALM }), None, now))
+        }
+    }
+}
+
+/// Returns what happened last: clusters that failed, and stages that were done.
+fn events(workload: &WorkloadSummary, now: Timestamp) -> Markup {
+    let mut events: Vec<(Timestamp, State, String, String)> = Vec::new();
+    for (one, clusters) in workload.stages.iter().zip(clusters_of(workload)) {
+        let ends: Option<Vec<_>> =
+            clusters.iter().map(|one| one.since.filter(|_| State::of(one) == State::Done)).collect();
+        if let Some(end) = ends.into_iter().flatten().max() {
+            let what = format!("{} done", one.stage.name);
+            events.push((end, State::Done, what, counted(clusters.len(), "cluster")));
+        }
+    }
+    for cluster in workload.clusters() {
+        let shown = State::of(cluster);
+        if let (Some(since), State::Failed | State::Returned) = (cluster.since, shown) {
+            let what = format!("{} {}", cluster.name, cluster.label());
+            events.push((since, shown, what, clip(&cluster.message, MESSAGE)));
+        }
+    }
+    events.sort_by_key(|(at, ..)| std::cmp::Reverse(*at));
+    html! {
+        @if !events.is_empty() {
+            section .panel aria-labelledby="events" {
+                header { h2 #events { "What happened" } span .small.dim { "newest first" } }
+                ol .rows {
+                    @for (at, shown, what, detail) in events.iter().take(EVENTS) {
+                        li {
+                            span .row { (state(*shown, what)) span .end.small { (relative(*at, now)) } }
+                            p .small.dim.why { (detail) }
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// Describes the strategies and the policy.
@@ -63,21 +130,21 @@ fn rules(workload: &WorkloadSummary) -> Markup {
         @if !workload.rules.is_empty() {
             section .panel aria-labelledby="rules" {
                 header { h2 #rules { "Strategy and policy" } }
-                div .body { @for (placement, rules) in &workload.rules {
-                    h3 { (placement) }
-                    p { (rules.join(" ")) }
+                div .body.stack { @for (placement, rules) in &workload.rules {
+                    div { h3 { (placement) } @for rule in rules { p { (rule) } } }
                 } }
             }
         }
     }
 }
 
-fn facts(workload: &WorkloadSummary, now: Timestamp) -> Markup {
+fn facts(workload: &WorkloadSummary, timeline: Option<&Timeline>, now: Timestamp) -> Markup {
     let WorkloadSummary { stages, settled, total, unselected, holds, corrections, .. } = workload;
     let counts = State::count(workload.clusters().map(State::of));
     let slots: usize = stages.iter().filter(|one| one.stage.unfinished > 0).map(|one| one.stage.slots).sum();
     let deadline = workload.clusters().filter_map(|one| ends(&one.state));
     let in_flight = || workload.clusters().filter(|one| State::of(one) == State::InFlight);
+    let moving = timeline.filter(|_| is_moving(workload));
     html! {
         section .panel aria-label="Progress" {
             div .body.top {
@@ -89,10 +156,17 @@ fn facts(workload: &WorkloadSummary, now: Timestamp) -> Markup {
                     }
                     @if *unselected > 0 { div { dt { "No longer selected" } dd { (counted(*unselected, "cluster")) } } }
                     @if let Some(since) = in_flight().filter_map(|one| one.since).min() {
-                        div { dt { "In flight since" } dd { (ago(&since.to_string(), now)) } }
+                        div { dt { "In flight since" } dd { (relative(since, now)) } }
                     }
                     @if let Some(deadline) = deadline.min() {
-                        div { dt { "Next deadline" } dd { (clock(deadline)) } }
+                        div { dt { "Next deadline" } dd { (relative(deadline, now)) } }
+                    }
+                    @if let Some(timeline) = moving {
+                        div { dt { "Started" } dd { (relative(timeline.started, now)) } }
+                        @if let Some(pace) = timeline.pace(now) { div { dt { "Pace" } dd { (pace) } } }
+                        @if let Some(end) = timeline.end(now) {
+                            div { dt { "Expected end" } dd { b { "about " (relative(end, now)) } } }
+                        }
                     }
                 }
                 (bar(&counts))
@@ -103,11 +177,11 @@ fn facts(workload: &WorkloadSummary, now: Timestamp) -> Markup {
 }
 
 /// Returns the stages and the gates between them.
-fn pipe(workload: &WorkloadSummary) -> Markup {
+fn pipe(workload: &WorkloadSummary, now: Timestamp) -> Markup {
     let more = workload.stages.len().saturating_sub(STAGES);
     let (state, _) = summary(workload);
     let clusters = clusters_of(workload);
-    let limit = CELLS / workload.stages.len().clamp(1, STAGES);
+    let limit = if workload.total > CELLS { CELLS / workload.stages.len().clamp(1, STAGES) } else { CELLS };
     html! {
         @if !workload.stages.is_empty() {
             section .panel aria-labelledby="stages" {
@@ -117,36 +191,42 @@ fn pipe(workload: &WorkloadSummary) -> Markup {
                 }
                 ol .pipe {
                     @for (number, (one, clusters)) in workload.stages.iter().zip(&clusters).take(STAGES).enumerate() {
-                        @if let Some((word, text)) = gate(clusters) {
+                        @if let Some((word, text)) = gate(clusters, now) {
                             li .gate { div { b { (word) } br; (text) } }
                         } @else if number > 0 { li .gate.thin aria-hidden="true" {} }
                         (stage(number + 1, one, clusters, state == State::Paused, limit))
                     }
                 }
-                @if more > 0 { p .small.dim { "and " (more) " more stages" } }
+                @if more > 0 {
+                    p .note { a href={ "clusters?rollout=" (encoded(&workload.name)) } { "Clusters of " (counted(more, "more stage")) } }
+                }
             }
         }
     }
 }
 
 /// Returns the reason why the next clusters of a stage wait, unless they only wait for their turn.
-fn gate(clusters: &[&ClusterSummary]) -> Option<(&'static str, String)> {
+fn gate(clusters: &[&ClusterSummary], now: Timestamp) -> Option<(&'static str, Markup)> {
     clusters.iter().find_map(|cluster| {
         let ClusterState::Waiting(wait) = &cluster.state else { return None };
-        let word = match wait {
+        let text = html! { (cluster.state.to_string()) };
+        Some(match wait {
             Wait::Slot { .. } | Wait::Stage { .. } => return None,
-            Wait::Refused => "Strategy",
-            Wait::Paused { .. } => "Paused",
-            Wait::Quarantine { .. } => "Quarantine",
-            Wait::Breach(_) => "Failures",
-            Wait::Frozen { .. } => "Freeze",
-            Wait::Unreachable { .. } => "Unreachable",
-            Wait::Superseded { .. } => "Earlier revision",
-            Wait::StageSoak { .. } => "Soak",
-            Wait::Approval { .. } => "Approval",
-            Wait::Unassigned => "No rollout",
-        };
-        Some((word, cluster.state.to_string()))
+            Wait::Frozen { window, until } => {
+                ("Freeze", html! { (window) br; "ends " (relative(*until, now)) })
+            }
+            Wait::StageSoak { stage, until } => {
+                ("Soak", html! { "of stage " (stage) br; "ends " (relative(*until, now)) })
+            }
+            Wait::Refused => ("Strategy", text),
+            Wait::Paused { .. } => ("Paused", text),
+            Wait::Quarantine { .. } => ("Quarantine", text),
+            Wait::Breach(_) => ("Failures", text),
+            Wait::Unreachable { .. } => ("Unreachable", text),
+            Wait::Superseded { .. } => ("Earlier revision", text),
+            Wait::Approval { .. } => ("Approval", text),
+            Wait::Unassigned => ("No rollout", text),
+        })
     })
 }
 
@@ -160,7 +240,7 @@ fn cells(clusters: &[&ClusterSummary], limit: usize) -> Markup {
         div .cells {
             @for cell in cells.iter().take(limit) { (drawn(cell, false)) }
         }
-        @if cells.len() > limit { p .small.dim { "and " (cells.len() - limit) " more" } }
+        @if cells.len() > limit { p .small.dim { (cells.len() - limit) " calmer ones are in the table" } }
     }
 }
 

@@ -2,52 +2,104 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::actions;
 use super::fleet_map::encoded;
-use super::html::{bar, state};
+use super::html::{bar, relative, search, state};
+use super::paging::{Page, address};
 use super::shown::Shown;
 use super::state::State;
+use super::timeline::Timeline;
+use super::views::FleetQuery;
 use controllers::hub::overview::{ClusterSummary, StageSummary, WorkloadSummary};
 use engine::plural::counted;
+use engine::rollout::ClusterState;
+use engine::rollout::state::Wait;
 
 /// The maximum number of stages per rollout.
 const STAGES: usize = 20;
-/// The maximum number of rollouts.
-const SHOWN: usize = 100;
-/// The maximum number of finished rollouts to show unfolded.
+/// The maximum number of rollouts in the overview.
+const SHOWN: usize = 20;
+/// The maximum number of finished rollouts in the overview.
 const UNFOLDED: usize = 5;
 /// The maximum number of versions to name.
 const VERSIONS: usize = 3;
 
-/// Returns the rollouts in progress, and the finished ones folded.
-pub(super) fn rollouts(shown: &Shown) -> Markup {
-    let overview = &shown.overview;
-    let all = overview.workloads();
-    let (done, open): (Vec<_>, Vec<_>) = all.partition(|workload| is_done(workload));
+/// Returns the rollouts in progress, and the finished ones if there are few.
+pub(super) fn rollouts(shown: &Shown, now: Timestamp) -> Markup {
+    let open: Vec<_> = in_progress(shown).collect();
+    let total = shown.overview.workloads().count();
+    let done: Vec<_> = shown.overview.workloads().filter(|workload| is_done(workload)).collect();
     html! {
         section .panel aria-labelledby="rollouts" {
-            header { h2 #rollouts { "Rollouts in progress " span .dim { (open.len()) } } }
+            header {
+                h2 #rollouts { "Rollouts in progress " span .dim { (open.len()) } }
+                @if total > 0 { a .small #all-rollouts href="rollouts" { "All rollouts, with " (done.len()) " finished" } }
+            }
             @if open.is_empty() { p .empty { "No rollout is in progress." } }
-            ul .rows {
-                @for workload in open.iter().take(SHOWN) { (row(workload, shown.change_rollouts)) }
-                @if open.len() > SHOWN { li { "and " (open.len() - SHOWN) " more" } }
+            ul .rows { @for workload in open.iter().take(SHOWN) { (row(workload, shown, now)) } }
+            @if open.len() > SHOWN {
+                p .empty { a #more-rollouts href="rollouts" { (counted(open.len() - SHOWN, "more rollout")) " in progress" } }
             }
             @if (1..=UNFOLDED).contains(&done.len()) {
                 h3 .part { "Finished" }
-                ul .rows { @for workload in &done { (row(workload, shown.change_rollouts)) } }
-            } @else if !done.is_empty() {
-                details #finished .fold {
-                    summary #open:finished { (counted(done.len(), "finished rollout")) }
-                    ul .rows {
-                        @for workload in done.iter().take(SHOWN) { (row(workload, shown.change_rollouts)) }
-                        @if done.len() > SHOWN { li { "and " (done.len() - SHOWN) " more" } }
-                    }
-                }
+                ul .rows { @for workload in &done { (row(workload, shown, now)) } }
             }
         }
     }
+}
+
+/// Returns the fields of the address, with another state.
+fn fields<'q>(query: &'q FleetQuery, state: &'q str) -> [(&'static str, &'q str); 2] {
+    [("state", state), ("q", &query.q)]
+}
+
+/// Returns the page with all rollouts, the most urgent ones first.
+pub(super) fn page(query: &FleetQuery, shown: &Shown, now: Timestamp) -> Markup {
+    let is_match = |workload: &&WorkloadSummary| workload.name.contains(query.q.trim());
+    let matching = shown.overview.workloads().filter(is_match);
+    let mut all: Vec<_> = matching.map(|workload| (summary(workload).0, workload)).collect();
+    all.sort_by_key(|(state, _)| *state);
+    let counts = State::count(all.iter().map(|(state, _)| *state));
+    let total = all.len();
+    let wanted = State::from_class(&query.state);
+    all.retain(|(state, _)| wanted.is_none_or(|wanted| *state == wanted));
+    let page = Page::of(query.page, all.len());
+    html! {
+        p .small.dim { a #back href="./" { "Fleet" } " / Rollouts" }
+        div .head {
+            h1 { "Rollouts" }
+            form .filter action="rollouts" {
+                @if !query.state.is_empty() { input type="hidden" name="state" value=(query.state); }
+                (search("q", "Name contains", &query.q)) button { "Filter" }
+            }
+        }
+        section .panel aria-label="Rollouts" {
+            div .body.top {
+                nav .legend aria-label="Filter by state" {
+                    a href=(address("rollouts", &fields(query, ""), 1)) aria-current=[wanted.is_none().then_some("true")] {
+                        "All" b { (total) }
+                    }
+                    @for (state, count) in counts {
+                        a href=(address("rollouts", &fields(query, state.class()), 1))
+                            aria-current=[(wanted == Some(state)).then_some("true")] {
+                            span class={ "st " (state.class()) } { (state.word()) } b { (count) }
+                        }
+                    }
+                }
+            }
+            @if all.is_empty() { p .empty { "No rollout matches." } }
+            ul .rows { @for (_, workload) in page.rows(&all) { (row(workload, shown, now)) } }
+            (page.links("rollouts", &fields(query, &query.state)))
+        }
+    }
+}
+
+/// Returns the rollouts that are in progress or need attention.
+pub(super) fn in_progress(shown: &Shown) -> impl Iterator<Item = &WorkloadSummary> {
+    shown.overview.workloads().filter(|workload| !is_done(workload))
 }
 
 /// Returns true if a workload is done and needs no attention.
@@ -67,6 +119,9 @@ pub(super) fn summary(workload: &WorkloadSummary) -> (State, String) {
         current.map(|number| format!(", stage {} of {total}", number + 1)).unwrap_or_default()
     };
     match worst {
+        State::Failed if goes_on(workload) => {
+            (State::InFlight, format!("In flight{}, {} failed", stage(), workload.failed))
+        }
         State::Failed if workload.failed > 0 => (worst, format!("Failed{}", stage())),
         State::Failed => (worst, "Not working".into()),
         State::Warned | State::Unreachable | State::Idle | State::Done => (worst, worst.word().into()),
@@ -76,6 +131,22 @@ pub(super) fn summary(workload: &WorkloadSummary) -> (State, String) {
         State::Paused => (worst, "Held".into()),
         State::InFlight | State::Waiting => (worst, format!("{}{}", worst.word(), stage())),
     }
+}
+
+/// Returns true if clusters have failed, but the others go on because the strategy tolerates it.
+fn goes_on(workload: &WorkloadSummary) -> bool {
+    let is_held = |one: &ClusterSummary| {
+        matches!(
+            one.state,
+            ClusterState::Waiting(Wait::Breach(_) | Wait::Quarantine { .. } | Wait::Paused { .. })
+        )
+    };
+    let is_open = |one: &ClusterSummary| matches!(State::of(one), State::InFlight | State::Waiting);
+    let mut clusters = workload.clusters();
+    workload.failed > 0
+        && workload.paused_by.is_empty()
+        && clusters.clone().any(is_open)
+        && !clusters.any(is_held)
 }
 
 /// Describes the running versions, with the number of clusters of each.
@@ -91,10 +162,17 @@ pub(super) fn versions(workload: &WorkloadSummary) -> String {
     named.collect::<Vec<_>>().join(", ")
 }
 
-fn row(workload: &WorkloadSummary, has_buttons: bool) -> Markup {
+/// Returns true if more clusters will finish without a person.
+pub(super) fn is_moving(workload: &WorkloadSummary) -> bool {
+    matches!(summary(workload).0, State::InFlight | State::Waiting) && workload.holds.is_empty()
+}
+
+fn row(workload: &WorkloadSummary, shown: &Shown, now: Timestamp) -> Markup {
     let WorkloadSummary { name, holds, corrections, .. } = workload;
     let (worst, words) = summary(workload);
     let counts = State::count(workload.clusters().map(State::of));
+    let timeline = Timeline::of(workload).filter(|_| is_moving(workload));
+    let button = actions::pause_or_resume(workload).filter(|_| shown.change_rollouts);
     html! {
         li .run {
             div {
@@ -108,8 +186,14 @@ fn row(workload: &WorkloadSummary, has_buttons: bool) -> Markup {
                 p .small.dim { (workload.progress()) }
                 @for line in holds.iter().chain(corrections) { p .small.hold { (line) } }
             }
-            @if let Some(button) = actions::pause_or_resume(workload).filter(|_| has_buttons) {
-                div .acts { (button) }
+            div .side {
+                @if let Some(timeline) = timeline {
+                    div {
+                        @if let Some(end) = timeline.end(now) { b { "ends about " (relative(end, now)) } }
+                        @if let Some(pace) = timeline.pace(now) { p .small.dim { (pace) } }
+                    }
+                }
+                @if let Some(button) = button { div .acts { (button) } }
             }
         }
     }
@@ -163,7 +247,9 @@ fn arrows(workload: &WorkloadSummary, is_held: bool) -> Markup {
                     }
                 }
             }
-            @if more > 0 { p .small.dim { "and " (more) " more stages" } }
+            @if more > 0 {
+                p .small { a href={ "rollout?of=" (encoded(&workload.name)) } { (counted(more, "more stage")) } }
+            }
         }
     }
 }

@@ -13,21 +13,26 @@ let pressed = false;
 // Pages of several hubs lie beside each other.
 document.title += ` – ${location.host}`;
 
-// Ages grow while the page is open. The server writes them in the same words.
+// Times are relative to now while the page is open. The server writes them in the same words.
+function span(seconds) {
+  return seconds < 3600 ? `${Math.floor(seconds / 60)} min`
+    : seconds < 172800 ? `${Math.floor(seconds / 3600)} h`
+    : `${Math.floor(seconds / 86400)} d`;
+}
 function grow() {
   for (const time of document.querySelectorAll("time")) {
-    const seconds = (Date.now() - Date.parse(time.dateTime)) / 1000;
-    time.textContent = seconds < 60 ? "just now"
-      : seconds < 3600 ? `${Math.floor(seconds / 60)} min ago`
-      : seconds < 172800 ? `${Math.floor(seconds / 3600)} h ago`
-      : `${Math.floor(seconds / 86400)} d ago`;
+    const seconds = Math.trunc((Date.now() - Date.parse(time.dateTime)) / 1000);
+    time.textContent = seconds <= -60 ? `in ${span(-seconds)}`
+      : seconds < -10 ? "in less than 1 min"
+      : seconds < 60 ? "just now"
+      : `${span(seconds)} ago`;
   }
 }
 grow();
 setInterval(grow, 20000);
 
 addEventListener("keydown", (event) => {
-  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input")) return;
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select")) return;
   event.preventDefault();
   document.getElementById("of")?.focus();
 });

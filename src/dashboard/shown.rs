@@ -58,6 +58,13 @@ impl Shown {
     }
 }
 
+impl Shown {
+    /// Returns the value of a cluster's label.
+    pub(super) fn label(&self, cluster: &str, key: &str) -> Option<&str> {
+        self.overview.clusters.labels.get(cluster)?.get(key).map(String::as_str)
+    }
+}
+
 /// Returns an add-on or a set with the clusters that a right lets the visitor see. Counts only include these
 /// clusters.
 fn visible(workload: &WorkloadSummary, right: Right, rights: &Rights) -> WorkloadSummary {

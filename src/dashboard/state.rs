@@ -96,8 +96,8 @@ impl State {
     /// Returns true if a person should look at the cluster.
     pub(super) fn is_exception(self) -> bool {
         match self {
-            Self::Failed | Self::Warned | Self::Unreachable | Self::Returned | Self::Paused => true,
-            Self::InFlight | Self::Waiting | Self::Done | Self::Idle => false,
+            Self::Failed | Self::Warned | Self::Unreachable | Self::Returned => true,
+            Self::Paused | Self::InFlight | Self::Waiting | Self::Done | Self::Idle => false,
         }
     }
 

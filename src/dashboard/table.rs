@@ -1,52 +1,22 @@
-//! The paginated table of clusters, filtered by state, group, rollout and name.
+//! The paginated table of clusters, filtered by state, set, label, group, rollout and name.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use maud::{Markup, html};
-use serde::Deserialize;
 
-use super::fleet_map::{Cell, cells, cells_of, encoded};
-use super::html::{Frame, ago, clock, cluster_link, state};
+use super::fleet_map::{Cell, cells, cells_of};
+use super::html::{cluster_link, relative, search, select, state};
+use super::paging::{Page, address};
 use super::shown::Shown;
 use super::state::State;
+use super::views::FleetQuery;
+use api::names::CLUSTER_SET_LABEL;
 use controllers::hub::overview::WorkloadSummary;
+use object::Selector;
 
-/// The number of rows per page.
-pub(super) const ROWS: usize = 50;
-
-/// The query of the table.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct TableQuery {
-    /// The CSS class of a state.
-    #[serde(default)]
-    state: String,
-    /// The title of a group.
-    #[serde(default)]
-    group: String,
-    /// The name of an add-on, or NAMESPACE/NAME of a set.
-    #[serde(default)]
-    rollout: String,
-    /// A part of a cluster name.
-    #[serde(default)]
-    q: String,
-    /// The page number, starting at 1.
-    #[serde(default)]
-    page: usize,
-}
-
-impl TableQuery {
-    /// Returns the address of the table with another state and page.
-    fn address(&self, state: &str, page: usize) -> String {
-        let fields = [("state", state), ("group", &self.group), ("rollout", &self.rollout), ("q", &self.q)];
-        let fields = fields.iter().filter(|(_, value)| !value.is_empty());
-        let fields: Vec<_> = fields.map(|(name, value)| format!("{name}={}", encoded(value))).collect();
-        let page = if page > 1 { vec![format!("page={page}")] } else { Vec::new() };
-        format!("clusters?{}", [fields, page].concat().join("&"))
-    }
-
-    fn is_match(&self, cell: &Cell<'_>) -> bool {
-        (self.group.is_empty() || cell.group == self.group) && cell.name.contains(self.q.trim())
-    }
-}
+/// The maximum number of values in a field of the filter.
+const VALUES: usize = 200;
 
 /// Returns a workload by name.
 pub(super) fn workload<'s>(shown: &'s Shown, name: &str) -> Option<&'s WorkloadSummary> {
@@ -54,32 +24,62 @@ pub(super) fn workload<'s>(shown: &'s Shown, name: &str) -> Option<&'s WorkloadS
     overview.workloads().find(|workload| workload.name == name)
 }
 
-pub(super) fn page(query: &TableQuery, shown: &Shown, visitor: Option<&str>, now: Timestamp) -> String {
-    let all = match query.rollout.as_str() {
+/// Returns the fields of the address, with another state.
+fn fields<'q>(query: &'q FleetQuery, state: &'q str) -> [(&'static str, &'q str); 6] {
+    [
+        ("state", state),
+        ("set", &query.set),
+        ("label", &query.label),
+        ("rollout", &query.rollout),
+        ("group", &query.group),
+        ("q", &query.q),
+    ]
+}
+
+/// Returns the clusters of the filter in any state, or the reason why the label selector is invalid.
+fn matching<'s>(query: &FleetQuery, shown: &'s Shown) -> Result<Vec<Cell<'s>>, String> {
+    let selector: Selector =
+        query.label.parse().map_err(|error| format!("the label selector is invalid: {error}"))?;
+    let mut all = match query.rollout.as_str() {
         "" => cells(shown),
         name => workload(shown, name).map(cells_of).unwrap_or_default(),
     };
-    let matching: Vec<Cell<'_>> = all.into_iter().filter(|cell| query.is_match(cell)).collect();
+    let none = BTreeMap::new();
+    all.retain(|cell| {
+        let labels = shown.overview.clusters.labels.get(cell.name).unwrap_or(&none);
+        let is_in_set = query.set.is_empty() || labels.get(CLUSTER_SET_LABEL) == Some(&query.set);
+        let is_in_group = query.group.is_empty() || cell.group == query.group;
+        is_in_set && is_in_group && selector.matches(labels) && cell.name.contains(query.q.trim())
+    });
+    Ok(all)
+}
+
+/// Returns the content of the page.
+pub(super) fn page(query: &FleetQuery, shown: &Shown, now: Timestamp) -> Markup {
+    let (matching, problem) = match matching(query, shown) {
+        Ok(matching) => (matching, None),
+        Err(problem) => (Vec::new(), Some(problem)),
+    };
     let counts = State::count(matching.iter().map(|cell| cell.state));
     let wanted = State::from_class(&query.state);
     let total = matching.len();
     let mut rows: Vec<_> =
         matching.into_iter().filter(|cell| wanted.is_none_or(|wanted| cell.state == wanted)).collect();
     rows.sort_by(|a, b| (a.state, a.name).cmp(&(b.state, b.name)));
-    let pages = rows.len().div_ceil(ROWS).max(1);
-    let number = query.page.clamp(1, pages);
-    let shown_rows = rows.iter().skip((number - 1) * ROWS).take(ROWS);
-    let main = html! {
+    let page = Page::of(query.page, rows.len());
+    html! {
         p .small.dim { a #back href="./" { "Fleet" } " / Clusters" }
-        div .head { h1 { "Clusters" } (filters(query)) }
+        div .head { h1 { "Clusters" } p .dim { (rows.len()) " shown" } }
+        (filters(query, shown))
+        @if let Some(problem) = problem { p .problem role="alert" { (problem) } }
         section .panel aria-label="Clusters" {
             div .body.top {
                 nav .legend aria-label="Filter by state" {
-                    a href=(query.address("", 1)) aria-current=[wanted.is_none().then_some("true")] {
+                    a href=(address("clusters", &fields(query, ""), 1)) aria-current=[wanted.is_none().then_some("true")] {
                         "All" b { (total) }
                     }
                     @for (state, count) in counts {
-                        a href=(query.address(state.class(), 1))
+                        a href=(address("clusters", &fields(query, state.class()), 1))
                             aria-current=[(wanted == Some(state)).then_some("true")] {
                             span class={ "st " (state.class()) } { (state.word()) } b { (count) }
                         }
@@ -87,63 +87,68 @@ pub(super) fn page(query: &TableQuery, shown: &Shown, visitor: Option<&str>, now
                 }
             }
             @if rows.is_empty() { p .empty { "No cluster matches." } }
-            @else { (table(shown_rows, now)) (paging(query, number, pages)) }
-        }
-    };
-    Frame { title: "Clusters", visitor, here: "clusters", ..Frame::default() }.document(&main)
-}
-
-fn filters(query: &TableQuery) -> Markup {
-    html! {
-        @for (name, value) in [("group", &query.group), ("rollout", &query.rollout)] {
-            @if !value.is_empty() { p .dim { (name) " " b { (value) } } }
-        }
-        form .filter action="clusters" {
-            @for (name, value) in [("state", &query.state), ("group", &query.group), ("rollout", &query.rollout)] {
-                @if !value.is_empty() { input type="hidden" name=(name) value=(value); }
-            }
-            label .vh for="q" { "Name contains" }
-            input #q type="search" name="q" value=(query.q) placeholder="Name contains" autocomplete="off"
-                autocapitalize="none";
-            button { "Filter" }
+            @else { (table(page.rows(&rows), Some(shown), now)) (page.links("clusters", &fields(query, &query.state))) }
         }
     }
 }
 
-/// Returns clusters as a table.
-pub(super) fn table<'c>(cells: impl Iterator<Item = &'c Cell<'c>>, now: Timestamp) -> Markup {
+fn filters(query: &FleetQuery, shown: &Shown) -> Markup {
+    let of_clusters = shown.overview.clusters.labels.values();
+    let all: BTreeSet<_> = of_clusters.filter_map(|labels| labels.get(CLUSTER_SET_LABEL)).collect();
+    let sets: Vec<_> = all.into_iter().map(String::as_str).take(VALUES).collect();
+    let rollouts: Vec<_> = shown.overview.workloads().map(|one| one.name.as_str()).take(VALUES).collect();
+    let is_filtered = fields(query, "").iter().any(|(_, value)| !value.is_empty());
+    html! {
+        form .filters action="clusters" {
+            @for (name, value) in [("state", &query.state), ("group", &query.group)] {
+                @if !value.is_empty() { input type="hidden" name=(name) value=(value); }
+            }
+            @if shown.clusters {
+                (select("set", "Any set", &sets, &query.set))
+                (search("label", "Labels, such as region=eu,!edge", &query.label))
+            }
+            (select("rollout", "Any add-on or set of works", &rollouts, &query.rollout))
+            (search("q", "Name contains", &query.q))
+            button { "Filter" }
+            @if !query.group.is_empty() { span .dim { "group " b { (query.group) } } }
+            @if is_filtered { a #clear href="clusters" { "Clear" } }
+        }
+    }
+}
+
+/// Returns clusters as a table; with their sets and groups if `shown` has the labels.
+pub(super) fn table<'c>(
+    cells: impl Iterator<Item = &'c Cell<'c>>,
+    shown: Option<&Shown>,
+    now: Timestamp,
+) -> Markup {
     html! {
         table {
             thead { tr {
                 th scope="col" { "Cluster" } th scope="col" { "State" } th scope="col" { "Version" }
-                th scope="col" { "Since" } th scope="col" { "Group" } th scope="col" { "Reason" }
+                @if shown.is_some() { th scope="col" { "Set" } th scope="col" { "Group" } }
+                th scope="col" { "Reason" } th scope="col" { "Since" }
             } }
-            tbody {
-                @for cell in cells {
-                    tr {
-                        th scope="row" { (cluster_link("table", cell.name)) }
-                        td { (state(cell.state, &cell.label)) }
-                        td { (cell.version) }
-                        td {
-                            @if let Some(since) = cell.since { (ago(&since.to_string(), now)) " " }
-                            @if let Some(until) = cell.until { span .dim { "until " (clock(until)) } }
-                        }
-                        td .dim { (cell.group) }
-                        td .why { (cell.why) }
-                    }
-                }
-            }
+            tbody { @for cell in cells { (row(cell, shown, now)) } }
         }
     }
 }
 
-fn paging(query: &TableQuery, number: usize, pages: usize) -> Markup {
+fn row(cell: &Cell<'_>, shown: Option<&Shown>, now: Timestamp) -> Markup {
+    let Cell { name, state: of, label, version, why, since, until, group } = cell;
     html! {
-        @if pages > 1 {
-            nav .paging aria-label="Pages" {
-                @if number > 1 { a .btn href=(query.address(&query.state, number - 1)) { "Previous" } }
-                span .dim { "Page " (number) " of " (pages) }
-                @if number < pages { a .btn href=(query.address(&query.state, number + 1)) { "Next" } }
+        tr {
+            th scope="row" { (cluster_link("table", name)) }
+            td { (state(*of, label)) }
+            td data-label="Version" { (version) }
+            @if let Some(shown) = shown {
+                td .when data-label="Set" { (shown.label(name, CLUSTER_SET_LABEL).unwrap_or("–")) }
+                td .dim data-label="Group" { (group) }
+            }
+            td .why { (why) }
+            td .when {
+                @if let Some(since) = since { (relative(*since, now)) " " }
+                @if let Some(until) = until { span .small.dim { "ends " (relative(*until, now)) } }
             }
         }
     }

@@ -131,8 +131,8 @@ fn clusters_are_found(page: &mut Chromium) {
     check_accessibility(page);
     back(page);
     page.press("document.querySelector('.cells .x').click()");
-    page.wait_for_text("TimedOut 0.4.2");
-    assert_eq!(page.evaluate("document.querySelector('h1').textContent"), "aws-1");
+    page.wait("document.querySelector('h1')?.textContent === 'aws-1'");
+    page.wait_for_text("TimedOut");
     back(page);
     page.press(&find("aws-9"));
     page.wait_for_text("There is no cluster aws-9");
@@ -151,6 +151,16 @@ fn rollouts_are_followed_on_their_page(page: &mut Chromium) {
     page.wait_for_text("Name contains");
     page.press("document.querySelector('.legend .x').click()");
     page.wait("document.querySelectorAll('tbody tr').length === 1");
+    check_accessibility(page);
+    // The address of a filter can be shared.
+    page.press("document.getElementById('clear').click()");
+    page.wait("document.querySelectorAll('tbody tr').length > 2");
+    page.press(
+        "document.getElementById('filter:label').value = 'region=eu'; document.querySelector('.filters button').click()",
+    );
+    page.wait(
+        "document.querySelectorAll('tbody tr').length === 2 && location.search.includes('label=region%3Deu')",
+    );
     check_accessibility(page);
     page.press("document.getElementById('back').click()");
     page.wait("document.getElementById('state')?.textContent === 'live'");
@@ -172,6 +182,35 @@ fn a_rollout_is_taken_back(page: &mut Chromium) {
     page.wait_for_text("is quarantined");
     page.wait("document.querySelector('[id^=\"open:undo:\"]') === null");
     check_accessibility(page);
+}
+
+/// A person reviews a plan on the page of its repository, and follows a condition to its documentation.
+fn a_plan_is_reviewed(page: &mut Chromium) {
+    page.wait_for_text("Plan waits");
+    page.press("[...document.querySelectorAll('.need a')].find(one => one.textContent === 'Review').click()");
+    page.wait_for_button("Approve the plan of fleet/fleet");
+    page.wait_for_text("2 objects to create or take over");
+    page.wait_for_text("ConfigMap fleet/new");
+    page.wait_for_button("Approve the deletions of fleet/fleet");
+    page.wait(
+        "document.querySelector('a[href^=\"https://git.example.com/fleet/commit/3e60d680\"]') !== null",
+    );
+    check_accessibility(page);
+    show_on(page, "light", 1200);
+    picture(page, "dashboard-repository.png");
+    show_as_before(page);
+    page.press("document.getElementById('reason:Ready').click()");
+    page.wait_for_text("The commit is applied.");
+    check_accessibility(page);
+    for list in ["rollouts", "repositories"] {
+        page.press(&format!("document.querySelector('nav a[href={list}]').click()"));
+        page.wait(&format!(
+            "document.querySelector('nav [aria-current]')?.getAttribute('href') === '{list}'"
+        ));
+        check_accessibility(page);
+    }
+    page.press("document.getElementById('back').click()");
+    page.wait("document.getElementById('state')?.textContent === 'live'");
 }
 
 /// Changes and rejections do not reload the page.
@@ -213,6 +252,10 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
     let of_repository = ["configrepo", "fleet", "-n", "fleet", "--subresource=status", "--type=merge"];
     kubectl.run(&[&["patch"], &of_repository[..], &["-p", &status]].concat());
     kubectl.run(&["delete", "configrepo", "app", "-n", "team"]);
+    for (cluster, region) in [("aws-1", "eu"), ("aws-2", "eu"), ("aws-3", "us")] {
+        let set = "cluster.open-cluster-management.io/clusterset=aws".to_owned();
+        kubectl.run(&["label", "managedcluster", cluster, &set, &format!("region={region}")]);
+    }
     let token = kubectl.run(&["create", "token", "admin", "-n", "team"]);
     let dashboard = Dashboard::start(&client, &kubeconfig).await;
     let url = format!("https://localhost:{}/", dashboard.port);
@@ -313,11 +356,7 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
         let held = json!({"heldPlan": "c0de", "heldChanges": changes, "heldDeletions": deletions});
         let held = json!({"status": held}).to_string();
         kubectl.run(&[&["patch"], &of_repository[..], &["-p", &held]].concat());
-        page.wait_for_button("Approve the plan of fleet/fleet");
-        page.wait_for_text("2 objects to create or take over");
-        page.wait_for_text("ConfigMap fleet/new");
-        page.wait_for_button("Approve the deletions of fleet/fleet");
-        check_accessibility(&mut page);
+        a_plan_is_reviewed(&mut page);
         page.press("[...document.querySelectorAll('button')].find(one => one.textContent.startsWith('Approve the start')).click()");
         page.wait("!document.body.textContent.includes('Approve the start of')");
         page.wait("document.getElementById('state').textContent === 'live'");

@@ -6,8 +6,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use kube::api::ListParams;
 use kube::config::AuthInfo;
+use kube::{Api, Client};
 use tokio::net::TcpListener;
+use tokio::runtime;
 
 use crate::cli::cluster_objects::cluster_objects;
 use crate::cli::connect::HubArgs;
@@ -21,6 +24,7 @@ use crate::dashboard::{ClusterObjects, LocalDashboard, ReadFleet};
 use crate::serve::certificate::ServerSecret;
 use crate::shell::{Handle, now, stop_on_signal};
 use api::names::{DASHBOARD, SYSTEM_NAMESPACE};
+use api::work::v1::ManifestWork;
 use controllers::hub::overview::Overview;
 use controllers::hub::placement;
 use engine::placement::explain::Explanation;
@@ -75,8 +79,8 @@ async fn serve_local(args: &Args, ui: &mut Ui) -> CommandResult {
         CommandError::hinted(error, "leave --port out to take a free one")
     })?;
     ui.line(format!("dashboard at {}", dashboard.url))?;
-    let shell = follow_with_placements(hub);
-    let reader = Arc::new(FollowedFleet(shell.handle()));
+    let shell = follow_with_placements(hub.clone());
+    let reader = Arc::new(FollowedFleet(shell.handle(), hub));
     let stop = stop_on_signal();
     let ((), served) = tokio::join!(shell.run(stop.clone()), dashboard.serve(reader, stop.clone()));
     served.context("the dashboard cannot be served")?;
@@ -104,15 +108,18 @@ async fn serve_hub(args: &Args, address: SocketAddr, ui: &mut Ui) -> CommandResu
         }),
     };
     let shell = follow_with_placements(client.clone());
-    let reader = Arc::new(FollowedFleet(shell.handle()));
+    let reader = Arc::new(FollowedFleet(shell.handle(), client.clone()));
     let stop = stop_on_signal();
     let dashboard = HubDashboard { client, config, certificate };
     tokio::join!(shell.run(stop.clone()), dashboard.serve(listener, reader, stop.clone()));
     Ok(ExitCode::SUCCESS)
 }
 
-/// The caches of a shell that watches a hub.
-struct FollowedFleet(Handle);
+/// The maximum number of works of a cluster.
+const MAX_WORKS: u32 = 200;
+
+/// The caches of a shell that watches a hub, and a client for objects that it does not watch.
+struct FollowedFleet(Handle, Client);
 
 impl ReadFleet for FollowedFleet {
     fn overview(&self) -> Result<Overview, String> {
@@ -124,6 +131,15 @@ impl ReadFleet for FollowedFleet {
     }
 
     fn cluster(&self, name: &str) -> Result<ClusterObjects, String> {
-        cluster_objects(name, &self.0.caches()).map_err(|unread| unread.to_string())
+        let cached = cluster_objects(name, &self.0.caches()).map_err(|unread| unread.to_string())?;
+        // The shell caches only the works of sets.
+        let works = Api::<ManifestWork>::namespaced(self.1.clone(), name);
+        let listed = runtime::Handle::current().block_on(works.list(&ListParams::default().limit(MAX_WORKS)));
+        Ok(match listed {
+            Ok(listed) => {
+                ClusterObjects { works: listed.items.into_iter().map(Arc::new).collect(), ..cached }
+            }
+            Err(_) => cached,
+        })
     }
 }

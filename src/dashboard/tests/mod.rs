@@ -1,8 +1,9 @@
 use super::html::Frame;
 use super::rights::{Right, Rights};
 use super::shown::Shown;
+use super::views::{FleetQuery, View};
 use super::visitor::{STREAMS, Visitors};
-use super::{ClusterObjects, LocalDashboard, ReadFleet, page, placement, rollout, table};
+use super::{ClusterObjects, LocalDashboard, PlacementQuery, ReadFleet, page, placement, rollout};
 use controllers::hub::overview::{
     ClusterSummary, GroupSummary, HeldObjects, ObjectList, Overview, PlacementOverview, ReportSummary,
     Repository, UnavailableCluster, WorkloadSummary,
@@ -12,6 +13,7 @@ use engine::rollout::ClusterState;
 use http::{Request, Response};
 use jiff::Timestamp;
 use kube::client::Body;
+use maud::Markup;
 use object::Key;
 use serde_json::{Value, json};
 use std::convert::Infallible;
@@ -22,6 +24,7 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 mod cluster;
+mod pages;
 mod waiting;
 
 fn cluster(name: String, state: ClusterState) -> ClusterSummary {
@@ -44,7 +47,7 @@ fn now() -> Timestamp {
 
 /// Returns the overview for a visitor with these rights.
 fn content_for(rights: &Rights, overview: &Overview) -> String {
-    page::content(&Shown::to(rights, overview), now()).into_string()
+    page::content("", &Shown::to(rights, overview), now()).into_string()
 }
 
 /// Returns the overview for a visitor who may see everything.
@@ -57,15 +60,30 @@ fn rollout_page(name: &str, overview: &Overview) -> String {
     rollout::content(name, &Shown::to(&Rights::every(), overview), now()).unwrap().into_string()
 }
 
+/// Returns a page of the fleet for a visitor who may see everything.
+fn view(view: View, query: Value, overview: &Overview) -> String {
+    let query = FleetQuery { view, ..serde_json::from_value(query).unwrap() };
+    query.content(&Shown::to(&Rights::every(), overview), now()).unwrap().into_string()
+}
+
 /// Returns the table of clusters for a visitor who may see everything.
 fn table_page(query: Value, overview: &Overview) -> String {
-    let query = serde_json::from_value(query).unwrap();
-    table::page(&query, &Shown::to(&Rights::every(), overview), None, now())
+    view(View::Clusters, query, overview)
+}
+
+/// Returns the page of a repository for a visitor who may see everything.
+fn repository_page(overview: &Overview) -> String {
+    view(View::Repository, json!({"of": "a/fleet"}), overview)
+}
+
+/// Returns the page of a placement with the clusters whose names contain a text.
+fn placement_page(explanation: &Explanation, q: &str) -> String {
+    placement::page(explanation, &serde_json::from_value(json!({"of": "", "q": q})).unwrap(), None)
 }
 
 /// Returns the document of the overview.
 fn document(overview: &Overview) -> String {
-    let content = page::content(&Shown::to(&Rights::every(), overview), now());
+    let content = page::content("", &Shown::to(&Rights::every(), overview), now());
     Frame { title: "Fleet", visitor: Some("<i>"), events: "events?of=", ..Frame::default() }
         .document(&content)
 }
@@ -132,12 +150,12 @@ fn fleet(clusters: usize) -> Overview {
 fn a_text_of_the_hub_never_becomes_markup() {
     let mut fleet = fleet(1);
     fleet.add_ons[0].approvals = [("<b>".to_owned(), "the start of \"<b>\"".to_owned())].into();
-    let html = content(&fleet);
+    let html = content(&fleet) + &repository_page(&fleet);
     assert!(!html.contains("<b>\"") && html.contains("value=\"&lt;b&gt;\""), "{html}");
     for document in [page::login("<i>"), page::refused("<i>"), page::no_cluster("<i>"), document(&fleet)] {
         assert!(!document.contains("<i>") && document.contains("&lt;i&gt;"), "{document}");
     }
-    let placement = placement::page(&Explanation { placement: "<i>".into(), ..explanation(1) }, "<i>", None);
+    let placement = placement_page(&Explanation { placement: "<i>".into(), ..explanation(1) }, "<i>");
     assert!(placement.contains("<title>Placement &lt;i&gt; – Wheelwright</title>"), "{placement}");
     assert!(!html.contains("<script"), "{html}");
     assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{html}");
@@ -149,11 +167,13 @@ fn a_text_of_the_hub_never_becomes_markup() {
 
 #[test]
 fn a_repository_has_its_last_reports_and_why_the_newest_is_not_pushed() {
-    let html = content(&fleet(1));
+    let html = repository_page(&fleet(1));
     let refused = html.find("The present state is not reported: the server refused &lt;i&gt;").unwrap();
-    let time = "<li><time datetime=\"2026-01-02T03:04:05Z\" title=\"2026-01-02 03:04:05 UTC\">24 h ago</time> <code>";
-    let newest = html.find(&format!("{time}0123</code> it is done on &lt;i&gt;</li>")).unwrap();
-    let before = html.find(&format!("{time}abcd</code> every cluster is up to date</li>")).unwrap();
+    let time =
+        "<td><time datetime=\"2026-01-02T03:04:05Z\" title=\"2026-01-02 03:04:05 UTC\">24 h ago</time></td>";
+    let newest = html.find(&format!("<code>0123</code></td><td>it is done on &lt;i&gt;</td>{time}")).unwrap();
+    let before =
+        html.find(&format!("<code>abcd</code></td><td>every cluster is up to date</td>{time}")).unwrap();
     assert!(refused < newest && newest < before, "{html}");
 }
 
@@ -165,11 +185,11 @@ fn a_repository_has_the_objects_of_its_status() {
     let counted = ObjectList { what: "1 object deleted and created again".into(), more: 1, ..listed.clone() };
     fleet.repositories[0].objects = vec![listed, ObjectList { objects: Vec::new(), ..counted }];
     fleet.repositories[0].healthy = "0123456789abcdef".into();
-    let html = content(&fleet);
+    let html = repository_page(&fleet);
     let list = "<h3>2 objects not healthy since &lt;i&gt;</h3><ul class=\"plain\"><li>Deployment n/&lt;i&gt;</li><li>and 1 more</li></ul>";
     assert!(html.contains(list), "{html}");
-    assert!(html.contains("<h3>1 object deleted and created again</h3><details"), "{html}");
-    assert!(html.contains("last healthy <code>0123456"), "{html}");
+    assert!(html.contains("<h3>1 object deleted and created again</h3></div>"), "{html}");
+    assert!(html.contains("<dt>Last healthy</dt><dd><code>0123456"), "{html}");
 }
 
 #[test]
@@ -201,7 +221,8 @@ fn a_page_of_many_failures_and_add_ons_stays_small() {
         ..WorkloadSummary::of((0..100).map(group).collect())
     };
     let add_ons = (0..10).map(add_on).collect();
-    let html = document(&Overview { add_ons, ..Overview::default() });
+    let fleet = Overview { add_ons, ..Overview::default() };
+    let html = document(&fleet);
     assert!(html.len() < 100_000, "{} bytes", html.len());
     assert_eq!(html.matches("<a id=\"cell:").count(), 300, "{html}");
     assert!(html.contains("40 more groups"), "{html}");
@@ -232,7 +253,9 @@ fn the_table_says_since_when_and_until_when() {
     in_flight.state = ClusterState::Progressing { deadline: Some(now()), reported: true };
     in_flight.since = Some("2026-01-03T02:22:05Z".parse().unwrap());
     let html = table_page(json!({"rollout": "proxy", "state": "f"}), &fleet);
-    assert!(html.contains(">42 min ago</time>") && html.contains(">03:04:05 UTC</span>"), "{html}");
+    let deadline =
+        "ends <time datetime=\"2026-01-03T03:04:05Z\" title=\"2026-01-03 03:04:05 UTC\">just now</time>";
+    assert!(html.contains(">42 min ago</time>") && html.contains(deadline), "{html}");
     let html = rollout_page("proxy", &fleet);
     assert!(html.contains("<dt>In flight since</dt>") && html.contains("<dt>Next deadline</dt>"), "{html}");
 }
@@ -329,16 +352,21 @@ fn explanation(outranked: usize) -> Explanation {
 
 #[test]
 fn the_page_of_a_placement_gives_the_reason_for_each_cluster_and_stays_small() {
-    let html = placement::page(&explanation(3000), "", None);
+    let html = placement_page(&explanation(3000), "");
     assert!(html.len() < 30_000, "{} bytes", html.len());
     let (selected, outranked) = (html.find("Selected").unwrap(), html.find("Outranked").unwrap());
     assert!(selected < outranked, "the selected ones come first: {html}");
     assert!(html.contains("<td>its taint &lt;b&gt;down&lt;/b&gt; is not tolerated; rank 1</td>"), "{html}");
-    assert!(html.contains("and 2950 more"), "{html}");
-    let html = placement::page(&explanation(3000), " cluster-2999 ", None);
+    let next = "href=\"placement?of=fleet/all&amp;state=Outranked&amp;page=2\"";
+    assert!(html.contains("Page 1 of 60") && html.contains(next), "{html}");
+    let query: PlacementQuery =
+        serde_json::from_value(json!({"of": "fleet/all", "state": "Outranked", "page": 60})).unwrap();
+    let last = placement::page(&explanation(3000), &query, None);
+    assert!(last.contains("cluster-3000</a>") && !last.contains("<h2>Selected"), "{last}");
+    let html = placement_page(&explanation(3000), " cluster-2999 ");
     assert!(html.contains("Outranked") && html.contains("cluster-2999</a>"), "{html}");
     assert!(!html.contains("Selected") && !html.contains("cluster-2998"), "{html}");
-    let html = placement::page(&explanation(3), "none", None);
+    let html = placement_page(&explanation(3), "none");
     assert!(html.contains("There is no cluster whose name contains <b>none</b>."), "{html}");
 }
 
@@ -370,9 +398,19 @@ async fn the_page_follows_the_fleet_and_opens_only_with_its_secret() {
     let link = "href=\"cluster?of=cluster-0\" title=\"cluster-0: Done (proxy)\"";
     assert!(index.contains(link) && index.contains("role=\"search\" action=\"cluster\">"), "{index}");
     let rollout = answer(&url, "/SECRET/rollout?of=proxy", "").await;
-    assert!(rollout.starts_with("HTTP/1.1 200") && rollout.contains("events?of=proxy"), "{rollout}");
-    let missing = answer(&url, "/SECRET/rollout?of=%3Cb%3E", "").await;
-    assert!(missing.starts_with("HTTP/1.1 404") && !missing.contains("<b>"), "{missing}");
+    assert!(
+        rollout.starts_with("HTTP/1.1 200") && rollout.contains("events?view=rollout&amp;of=proxy"),
+        "{rollout}"
+    );
+    for page in ["rollout", "repository"] {
+        let missing = answer(&url, &format!("/SECRET/{page}?of=%3Cb%3E"), "").await;
+        assert!(missing.starts_with("HTTP/1.1 404") && !missing.contains("<b>"), "{missing}");
+    }
+    for page in ["attention", "rollouts", "repositories", "repository?of=a/fleet", "placements", "conditions"]
+    {
+        let shown = answer(&url, &format!("/SECRET/{page}"), "").await;
+        assert!(shown.starts_with("HTTP/1.1 200") && shown.contains("<main id=\"fleet\""), "{page}: {shown}");
+    }
     let table = answer(&url, "/SECRET/clusters?state=x", "").await;
     assert!(table.starts_with("HTTP/1.1 200") && table.contains("TimedOut"), "{table}");
     // A person may type spaces around a name.
@@ -392,8 +430,8 @@ async fn the_page_follows_the_fleet_and_opens_only_with_its_secret() {
     }
     let change = async {
         answer(&url, "/SECRET/events", "cluster-0").await;
-        fleet.lock().unwrap().add_ons[0].groups[0].clusters[0].name = "renamed".into();
-        answer(&url, "/SECRET/events?of=proxy", "renamed").await;
+        fleet.lock().unwrap().add_ons[0].groups[0].clusters[1].name = "renamed".into();
+        answer(&url, "/SECRET/events?view=rollout&of=proxy", "renamed").await;
         answer(&url, "/SECRET/events", "renamed").await
     };
     let events = tokio::time::timeout(Duration::from_secs(30), change).await.unwrap();
@@ -430,8 +468,17 @@ fn a_visitor_of_some_namespaces_sees_nothing_that_is_read_from_others() {
     ];
     check(&Rights::every(), &everything, &["You may not", "Pause proxy"]);
     let buttons =
-        ["Resume proxy", "Approve the start of canary", "Suspend a/fleet", "Approve the plan of a/fleet"];
+        ["Resume proxy", "Approve the start of canary", "href=\"repository?of=a/fleet\">Review</a>"];
     check(&Rights::every(), &buttons, &[]);
+    let of_repository = |rights: &Rights| {
+        let query = FleetQuery { view: View::Repository, of: "a/fleet".into(), ..FleetQuery::default() };
+        query.content(&Shown::to(rights, &fleet), now()).map(Markup::into_string)
+    };
+    let every = of_repository(&Rights::every()).unwrap();
+    assert!(every.contains("Suspend a/fleet") && every.contains("Approve the plan of a/fleet"), "{every}");
+    let reader = of_repository(&Rights::of(&[], &[(Right::ListRepositories, "a")])).unwrap();
+    assert!(reader.contains("Plan hash") && !reader.contains("<button class=\"go\""), "{reader}");
+    assert_eq!(of_repository(&Rights::of(&[], &[(Right::ListRepositories, "b")])), None);
     check(&Rights::every(), &["<a id=\"placement:fleet/all\" href=\"placement?of=fleet/all\">"], &[]);
     check(&Rights::of(&[Right::ListPlacements], &[]), &["fleet/all"], &["<a href"]);
     check(&Rights::default(), &["You may not list managedclusters"], &everything);

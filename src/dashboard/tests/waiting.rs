@@ -3,12 +3,12 @@
 use super::super::rights::{Right, Rights};
 use super::super::rollout;
 use super::super::shown::Shown;
-use super::{content, content_for, fleet, rollout_page};
+use super::{content, content_for, fleet, repository_page, rollout_page};
 use controllers::hub::overview::{ObjectList, StageSummary};
 use controllers::hub::undo::{Undo, UndoEffect};
 use engine::rollout::ClusterState;
 use engine::rollout::decision::Stage;
-use engine::rollout::state::Wait;
+use engine::rollout::state::{Breach, Wait};
 use jiff::Timestamp;
 use object::Key;
 
@@ -67,6 +67,23 @@ fn a_stage_that_tolerated_a_failure_says_so() {
 }
 
 #[test]
+fn a_rollout_with_tolerated_failures_is_in_flight_and_a_stopped_one_has_failed() {
+    let mut fleet = fleet(2);
+    let waiting = |wait: Wait| ClusterState::Waiting(wait);
+    fleet.add_ons[0].groups[0].clusters[0].state = waiting(Wait::Slot { slots: 1 });
+    let html = content(&fleet);
+    assert!(
+        html.contains("<span class=\"st f\">In flight, 1 failed</span>") && html.contains("Clusters failed"),
+        "{html}"
+    );
+    let breach =
+        Breach { stage: "canary".into(), failures: 1, allowed: 0, first: "last".into(), reports_until: None };
+    fleet.add_ons[0].groups[0].clusters[0].state = waiting(Wait::Breach(breach));
+    let html = content(&fleet);
+    assert!(html.contains("<span class=\"st x\">Failed</span>") && html.contains("Rollout failed"), "{html}");
+}
+
+#[test]
 fn a_gate_says_what_the_next_stage_waits_for() {
     let mut fleet = fleet(1);
     let wait = Wait::Approval { token: "abc".into() };
@@ -99,7 +116,7 @@ fn of_many_stages_the_finished_ones_are_left_out_first() {
     let html = content(&fleet);
     let shown: Vec<usize> = (0..30).filter(|n| html.contains(&format!(">stage-{n} 8</span>"))).collect();
     assert_eq!(shown, (4..24).collect::<Vec<_>>());
-    assert!(html.contains("and 10 more stages"), "{html}");
+    assert!(html.contains(">10 more stages</a>"), "{html}");
 }
 
 #[test]
@@ -122,12 +139,14 @@ fn a_plan_that_waits_for_its_approval_has_the_objects_that_it_changes() {
     let changed =
         ObjectList { what: "11 objects to change".into(), objects: vec!["Role <i>".into()], more: 10 };
     fleet.repositories[0].held_changes = vec![changed];
-    let list = "</p><h3>11 objects to change</h3><ul class=\"plain\"><li>Role &lt;i&gt;</li><li>and 10 more</li></ul>";
-    let html = content(&fleet);
-    let (plan, list) = (html.find("approve-plan=c0de&lt;i&gt;").unwrap(), html.rfind(list).unwrap());
-    assert!(plan < list, "{html}");
+    let list =
+        "<h3>11 objects to change</h3><ul class=\"plain\"><li>Role &lt;i&gt;</li><li>and 10 more</li></ul>";
+    let html = repository_page(&fleet);
+    let (hash, list) = (html.find("<code>c0de&lt;i&gt;</code>").unwrap(), html.rfind(list).unwrap());
+    assert!(hash < list && html.contains("approve-plan=c0de&lt;i&gt;"), "{html}");
+    assert!(content(&fleet).contains("11 objects to change"));
     fleet.repositories[0].held_plan.clear();
-    assert!(!content(&fleet).contains("objects to change"), "no plan waits");
+    assert!(!(content(&fleet) + &repository_page(&fleet)).contains("objects to change"), "no plan waits");
 }
 
 #[test]

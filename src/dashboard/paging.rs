@@ -1,0 +1,54 @@
+//! Lists that are shown page by page, and their addresses.
+
+use maud::{Markup, html};
+
+use super::fleet_map::encoded;
+
+/// The number of rows per page.
+pub(super) const ROWS: usize = 50;
+
+/// A page of a list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Page {
+    number: usize,
+    pages: usize,
+}
+
+impl Page {
+    /// Returns the page with a number, starting at 1, of a list; the nearest one if there is no such page.
+    pub(super) fn of(number: usize, rows: usize) -> Self {
+        let pages = rows.div_ceil(ROWS).max(1);
+        Self { number: number.clamp(1, pages), pages }
+    }
+
+    /// Returns the rows of the page.
+    pub(super) fn rows<T>(self, all: &[T]) -> impl Iterator<Item = &T> {
+        all.iter().skip((self.number - 1) * ROWS).take(ROWS)
+    }
+
+    /// Returns links to the pages before and after, if there are several. `fields` are those of the address.
+    pub(super) fn links(self, path: &str, fields: &[(&str, &str)]) -> Markup {
+        let Self { number, pages } = self;
+        html! {
+            @if pages > 1 {
+                nav .paging aria-label="Pages" {
+                    @if number > 1 { a .btn href=(address(path, fields, number - 1)) rel="prev" { "Previous" } }
+                    span .dim { "Page " (number) " of " (pages) }
+                    @if number < pages { a .btn href=(address(path, fields, number + 1)) rel="next" { "Next" } }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the address of a page of a list. Empty fields are left out.
+pub(super) fn address(path: &str, fields: &[(&str, &str)], page: usize) -> String {
+    let number = if page > 1 { page.to_string() } else { String::new() };
+    let query: Vec<_> = fields
+        .iter()
+        .chain(&[("page", number.as_str())])
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| format!("{name}={}", encoded(value)))
+        .collect();
+    format!("{path}?{}", query.join("&"))
+}

@@ -1,0 +1,219 @@
+//! The page of a repository: the commit, the plan that waits, the conditions and the history.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use super::actions;
+use super::html::{ago, list, state};
+use super::reasons;
+use super::shown::Shown;
+use super::state::State;
+use controllers::hub::overview::{CommitSummary, HeldObjects, ReportSummary, Repository};
+use object::text::short_commit;
+
+/// Returns the content of the page; `None` if the repository does not exist or the visitor may not see it.
+pub(super) fn content(name: &str, shown: &Shown, now: Timestamp) -> Option<Markup> {
+    let repository = shown.overview.repositories.iter().find(|repository| repository.name == name)?;
+    let has_buttons = shown.change_repositories.contains(name);
+    Some(html! {
+        p .small.dim { a #back href="./" { "Fleet" } " / " a #all href="repositories" { "Repositories" } }
+        (head(repository, has_buttons))
+        @if !repository.held_plan.is_empty() { (plan(repository, has_buttons)) }
+        @if let Some(held) = &repository.held_deletions { (deletions(repository, held, has_buttons)) }
+        (facts(repository, now))
+        div .split {
+            div .stack { (history(repository, now)) (reports(&repository.reports, now)) (objects(repository)) }
+            div .stack { (reasons::panel(true, &repository.conditions, now)) }
+        }
+    })
+}
+
+/// Returns the state of a repository, and the reason of its condition Ready.
+pub(super) fn summary(repository: &Repository) -> (State, &str) {
+    let Repository { ready, reconciling, suspended, reason, .. } = repository;
+    let waits = !repository.held_plan.is_empty() || repository.held_deletions.is_some();
+    match () {
+        () if *suspended => (State::Paused, "Suspended"),
+        () if waits => (State::Paused, "Waits for approval"),
+        () if *ready => (State::Done, reason),
+        () if *reconciling => (State::InFlight, reason),
+        () if reason == "Unknown" => (State::Waiting, "Not reconciled yet"),
+        () => (State::Failed, reason),
+    }
+}
+
+/// Returns the address of a repository in a browser; `None` if it has none. Git servers with pages serve them at the
+/// address of the repository, over HTTPS.
+fn web(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://").filter(|(scheme, _)| matches!(*scheme, "https" | "ssh"))?;
+    let (authority, path) = rest.split_once('/')?;
+    let (_, address) = authority.rsplit_once('@').unwrap_or(("", authority));
+    // The port is that of the SSH server.
+    let host = if scheme == "ssh" { address.split(':').next()? } else { address };
+    Some(format!("https://{host}/{}", path.trim_end_matches('/').trim_end_matches(".git")))
+}
+
+/// Returns a commit, with a link to it on the git server.
+pub(super) fn commit(url: &str, commit: &str) -> Markup {
+    let short = html! { code { (short_commit(commit)) } };
+    let Some(web) = web(url).filter(|_| !commit.is_empty()) else { return short };
+    // GitHub, GitLab and Gitea have this path, Bitbucket has another.
+    let part = if web.starts_with("https://bitbucket.org/") { "commits" } else { "commit" };
+    html! { a href={ (web) "/" (part) "/" (commit) } rel="noreferrer" { (short) } }
+}
+
+fn head(repository: &Repository, has_buttons: bool) -> Markup {
+    let Repository { name, url, follows, message, .. } = repository;
+    let (worst, word) = summary(repository);
+    html! {
+        div .head {
+            div {
+                h1 { (name) }
+                p { (state(worst, word)) " " span .dim { (follows) " of "
+                    @if let Some(web) = web(url) { a href=(web) rel="noreferrer" .url { (url) } } @else { span .url { (url) } }
+                } }
+                p .why { (message) }
+            }
+            @if has_buttons { div .acts { (actions::suspend_or_resume(repository)) } }
+        }
+        @if repository.suspended { p .hold { "It is suspended (spec.suspend)." } }
+        @for problem in [&repository.unanswered].into_iter().filter(|problem| !problem.is_empty()) { p .problem { (problem) } }
+        @if !repository.report_error.is_empty() {
+            p .problem { "The present state is not reported: " (repository.report_error) }
+        }
+    }
+}
+
+fn facts(repository: &Repository, now: Timestamp) -> Markup {
+    let Repository { url, seen, seen_at, applied, healthy, report, .. } = repository;
+    let commits = [("Newest", seen), ("Applied", applied), ("Last healthy", healthy)];
+    html! {
+        section .panel aria-label="Revisions" {
+            dl .facts.body.top {
+                @for (term, id) in commits.iter().filter(|(_, id)| !id.is_empty()) {
+                    div { dt { (term) } dd { (commit(url, id)) } }
+                }
+                @if !seen_at.is_empty() { div { dt { "Seen" } dd { (ago(seen_at, now)) } } }
+                @if !report.is_empty() { div { dt { "Last report" } dd { (report) } } }
+            }
+        }
+    }
+}
+
+/// Returns the plan that waits for an approval: its verdict, its changes and the button.
+fn plan(repository: &Repository, has_buttons: bool) -> Markup {
+    let Repository { name, url, seen, applied, held_plan, held_changes, .. } = repository;
+    let changes: Vec<_> = held_changes.iter().map(|held| held.what.as_str()).collect();
+    let compared =
+        web(url).filter(|_| !applied.is_empty()).map(|web| format!("{web}/compare/{applied}...{seen}"));
+    html! {
+        section .panel.verdict aria-labelledby="plan" {
+            header {
+                h2 #plan { (state(State::Paused, "Plan waits for approval")) }
+                span .acts {
+                    @if let Some(compared) = compared {
+                        a .btn href=(compared) rel="noreferrer" { "See the commits" }
+                    }
+                    @if has_buttons { (actions::approve_plan(repository)) }
+                }
+            }
+            div .body {
+                p {
+                    @if changes.is_empty() { "It changes no object that the operator has listed." }
+                    @else { (changes.join(", ")) "." }
+                    " Nothing changes before the approval."
+                }
+                dl .facts {
+                    div { dt { "Commit" } dd { (commit(url, seen)) } }
+                    @if !applied.is_empty() { div { dt { "After" } dd { (commit(url, applied)) } } }
+                    div { dt { "Plan hash" } dd { code { (held_plan) } } }
+                    div { dt { "Valid until" } dd { "another commit changes the objects" } }
+                }
+                div .lists { (actions::object_lists(repository)) }
+                p .small.dim {
+                    "In a clone, " code { "wheelwright plan --hub KUBECONFIG --config-repo " (name) " --head " (short_commit(seen)) }
+                    " shows each field and the batches of clusters. Without this page, approve it with the annotation "
+                    code { "gitops.wheelwright.dev/approve-plan=" (held_plan) } "."
+                }
+            }
+        }
+    }
+}
+
+fn deletions(repository: &Repository, held: &HeldObjects, has_buttons: bool) -> Markup {
+    html! {
+        section .panel.verdict aria-labelledby="deletions" {
+            header {
+                h2 #deletions { (state(State::Paused, "Deletions wait for approval")) }
+                @if has_buttons { span .acts { (actions::approve_deletions(repository, held)) } }
+            }
+            div .body { p { (held.summary()) } (list(&held.objects, held.more)) }
+        }
+    }
+}
+
+fn history(repository: &Repository, now: Timestamp) -> Markup {
+    let Repository { url, history, applied, .. } = repository;
+    html! {
+        section .panel aria-labelledby="history" {
+            header { h2 #history { "Commits" } span .small.dim { "the last results, newest first" } }
+            @if history.is_empty() { p .empty { "No commit has a result yet." } }
+            @else {
+                table {
+                    thead { tr {
+                        th scope="col" { "Commit" } th scope="col" { "Result" } th scope="col" { "Since" }
+                    } }
+                    tbody {
+                        @for CommitSummary { commit: id, reason, time } in history {
+                            tr {
+                                td { (commit(url, id)) @if id == applied { " " span .small.dim { "applied" } } }
+                                td { (state(result(reason), reason)) }
+                                td { (ago(time, now)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the state in which the result of a commit is shown.
+fn result(reason: &str) -> State {
+    match reason {
+        "Applied" | "Observed" => State::Done,
+        "PlanNotApproved" | "DeletionsHeld" | "Frozen" | "OutsideApplyWindows" => State::Paused,
+        _ => State::Failed,
+    }
+}
+
+fn reports(reports: &[ReportSummary], now: Timestamp) -> Markup {
+    html! {
+        @if !reports.is_empty() {
+            section .panel aria-labelledby="reports" {
+                header { h2 #reports { "Reports" } span .small.dim { "commits on the report branch, newest first" } }
+                table {
+                    thead { tr {
+                        th scope="col" { "Report" } th scope="col" { "Summary" } th scope="col" { "Pushed" }
+                    } }
+                    tbody {
+                        @for ReportSummary { commit, time, summary } in reports {
+                            tr { td { code { (commit) } } td { (summary) } td { (ago(time, now)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn objects(repository: &Repository) -> Markup {
+    html! {
+        @if !repository.objects.is_empty() {
+            section .panel aria-labelledby="objects" {
+                header { h2 #objects { "Objects" } }
+                div .body { @for objects in &repository.objects { h3 { (objects.what) } (list(&objects.objects, objects.more)) } }
+            }
+        }
+    }
+}
