@@ -137,7 +137,7 @@ enum Refusal {
     /// The cluster does not exist, or the visitor may see none of its objects.
     NoCluster(String),
     /// The subject of the page does not exist, or the visitor may not see it.
-    Missing(FleetQuery),
+    Missing(Box<FleetQuery>),
 }
 
 impl IntoResponse for Refusal {
@@ -241,7 +241,7 @@ async fn fleet_page(
         Ok(shown) => query.content(&shown, now()),
         Err(why) => Some(page::problem(&why)),
     };
-    let content = content.ok_or_else(|| Refusal::Missing(query.clone()))?;
+    let content = content.ok_or_else(|| Refusal::Missing(Box::new(query.clone())))?;
     Ok(query.document(&content, Some(visitor.name())))
 }
 
