@@ -6,9 +6,8 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::actions;
-use super::fleet_map::encoded;
 use super::html::{ago, cluster_link, list, state};
-use super::paging::Page;
+use super::paging::{Page, encoded};
 use super::rollouts::summary;
 use super::shown::Shown;
 use super::state::State;

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 
-use super::fleet_map::encoded;
 use super::html::{Frame, relative, state};
-use super::paging::address;
+use super::paging::{address, encoded};
 use super::reasons;
 use super::rights::{Right, Rights, namespace};
 use super::state::State;

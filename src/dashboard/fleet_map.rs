@@ -5,14 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::paging::address;
+use super::paging::{address, encoded};
 use super::shown::Shown;
 use super::state::State;
 use api::names::CLUSTER_SET_LABEL;
 use controllers::hub::overview::{ClusterSummary, GroupSummary, WorkloadSummary};
 use engine::plural::counted;
 use engine::rollout::ClusterState;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// The largest fleet with a cell per cluster, which is about 60 kB of HTML. Larger fleets are shown as tiles.
 pub(super) const CELLS: usize = 640;
@@ -26,9 +25,6 @@ const GROUPS: usize = 60;
 const LABELS: usize = 20;
 /// The largest fleet whose cells show names.
 const NAMED: usize = 24;
-
-/// The characters to percent-encode in a query value. Allowed characters that are common in names are excluded.
-const VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'/');
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cell<'a> {
@@ -157,11 +153,6 @@ pub(super) fn cells(shown: &Shown) -> Vec<Cell<'_>> {
         }
     }
     cells
-}
-
-/// Percent-encodes a query value.
-pub(super) fn encoded(value: &str) -> String {
-    utf8_percent_encode(value, VALUE).to_string()
 }
 
 /// The property that groups the clusters of the map.

@@ -27,9 +27,9 @@ use tracing::{error, info};
 use super::action::{ActionForm, Verb, act};
 use super::certificate::{CertificateSource, keep};
 use super::live::{Fleet, Live, ReadFleet};
+use super::query::{FleetQuery, View};
 use super::rights::{Right, namespace};
 use super::shown::Shown;
-use super::views::{FleetQuery, View};
 use super::visitor::{Visitor, Visitors};
 use super::{
     ClusterQuery, PlacementQuery, cluster, document, event, page, placement, reasons, script, style, table,

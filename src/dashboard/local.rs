@@ -20,9 +20,9 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::live::{Fleet, Live, ReadFleet};
+use super::query::{FleetQuery, View};
 use super::rights::Rights;
 use super::shown::Shown;
-use super::views::{FleetQuery, View};
 use super::{
     ClusterQuery, PlacementQuery, cluster, document, event, page, placement, reasons, script, style,
 };

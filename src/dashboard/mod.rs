@@ -20,6 +20,7 @@ mod page;
 mod paging;
 mod placement;
 mod placements;
+mod query;
 mod reasons;
 mod repositories;
 mod repository;

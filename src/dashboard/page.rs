@@ -4,8 +4,9 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::attention;
-use super::fleet_map::{Grouping, cells, encoded, map};
+use super::fleet_map::{Grouping, cells, map};
 use super::html::Frame;
+use super::paging::encoded;
 use super::placements::placements;
 use super::repositories::repositories;
 use super::rollouts::{in_progress, rollouts};

@@ -1,11 +1,13 @@
 //! Lists that are shown page by page, and their addresses.
 
 use maud::{Markup, html};
-
-use super::fleet_map::encoded;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// The number of rows per page.
 pub(super) const ROWS: usize = 50;
+
+/// The characters to percent-encode in a query value. Allowed characters that are common in names are excluded.
+const VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'/');
 
 /// A page of a list.
 #[derive(Clone, Copy, Debug)]
@@ -51,4 +53,9 @@ pub(super) fn address(path: &str, fields: &[(&str, &str)], page: usize) -> Strin
         .map(|(name, value)| format!("{name}={}", encoded(value)))
         .collect();
     format!("{path}?{}", query.join("&"))
+}
+
+/// Percent-encodes a query value.
+pub(super) fn encoded(value: &str) -> String {
+    utf8_percent_encode(value, VALUE).to_string()
 }

@@ -3,9 +3,8 @@
 use maud::html;
 
 use super::PlacementQuery;
-use super::fleet_map::encoded;
 use super::html::{Frame, cluster_link};
-use super::paging::Page;
+use super::paging::{Page, encoded};
 use engine::placement::explain::Explanation;
 use engine::plural::counted;
 

@@ -2,12 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::fleet_map::encoded;
 use super::html::{search, state};
-use super::paging::Page;
+use super::paging::{Page, encoded};
+use super::query::FleetQuery;
 use super::shown::Shown;
 use super::state::State;
-use super::views::FleetQuery;
 use controllers::hub::overview::PlacementOverview;
 
 /// The maximum number of placements in the overview.

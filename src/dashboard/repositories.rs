@@ -3,13 +3,12 @@
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::fleet_map::encoded;
 use super::html::{ago, search, state};
-use super::paging::Page;
+use super::paging::{Page, encoded};
+use super::query::FleetQuery;
 use super::repository::{commit, summary};
 use super::shown::Shown;
 use super::state::State;
-use super::views::FleetQuery;
 use controllers::hub::overview::Repository;
 use object::text::clip;
 

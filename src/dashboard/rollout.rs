@@ -4,8 +4,9 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::actions;
-use super::fleet_map::{CELLS, Cell, cells_of, drawn, encoded, ends};
+use super::fleet_map::{CELLS, Cell, cells_of, drawn, ends};
 use super::html::{bar, relative, state};
+use super::paging::encoded;
 use super::rollouts::{clusters_of, is_moving, stage_state, summary, versions};
 use super::shown::Shown;
 use super::state::State;

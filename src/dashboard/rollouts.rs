@@ -6,13 +6,12 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::actions;
-use super::fleet_map::encoded;
 use super::html::{bar, relative, search, state};
-use super::paging::{Page, address};
+use super::paging::{Page, address, encoded};
+use super::query::FleetQuery;
 use super::shown::Shown;
 use super::state::State;
 use super::timeline::Timeline;
-use super::views::FleetQuery;
 use controllers::hub::overview::{ClusterSummary, StageSummary, WorkloadSummary};
 use engine::plural::counted;
 use engine::rollout::ClusterState;

@@ -1,7 +1,7 @@
 use super::html::Frame;
+use super::query::{FleetQuery, View};
 use super::rights::{Right, Rights};
 use super::shown::Shown;
-use super::views::{FleetQuery, View};
 use super::visitor::{STREAMS, Visitors};
 use super::{ClusterObjects, LocalDashboard, PlacementQuery, ReadFleet, page, placement, rollout};
 use controllers::hub::overview::{

@@ -1,6 +1,6 @@
 //! Tests of filters, groups, links and the time line.
 
-use super::super::views::View;
+use super::super::query::View;
 use super::{cluster, content, fleet, now, repository_page, rollout_page, table_page, view};
 use api::names::CLUSTER_SET_LABEL;
 use controllers::hub::overview::{
