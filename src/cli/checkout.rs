@@ -87,13 +87,20 @@ impl RepositoryArgs {
         self.open_other(self.repo.as_deref())
     }
 
+    /// Returns the credentials.
+    ///
+    /// # Errors
+    /// The credentials are invalid.
+    pub(crate) fn credentials(&self) -> Result<Credentials, CommandError> {
+        credentials(self.git_secret.as_deref(), std::env::var(TOKEN).ok())
+    }
+
     /// Opens another repository with the same credentials.
     ///
     /// # Errors
     /// The repository does not exist, or the credentials are invalid.
     pub(crate) fn open_other(&self, repo: Option<&str>) -> Result<Revisions, CommandError> {
-        let credentials = credentials(self.git_secret.as_deref(), std::env::var(TOKEN).ok())?;
-        Revisions::open(&repository(repo)?, credentials)
+        Revisions::open(&repository(repo)?, self.credentials()?)
     }
 }
 

@@ -8,6 +8,8 @@ use anyhow::{Context as _, anyhow};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 use super::CommandError;
+use super::charts::Charts;
+use crate::git;
 use crate::shell::now;
 use object::tree::FileTree;
 use object::{Key, KeyFiles, Seed};
@@ -40,25 +42,50 @@ pub(crate) fn draw_seed() -> Result<Seed, CommandError> {
     Ok(Seed { bytes, time: now() })
 }
 
-/// Renders an overlay of a tree, with keys for encrypted files. Also returns the Helm releases that draw random
-/// values.
+/// Renders an overlay of a tree, with keys for encrypted files, and adds the remote charts that it needs. Also returns
+/// the Helm releases that draw random values.
 pub(crate) fn render_tree(
-    tree: &FileTree,
+    tree: &mut FileTree,
     overlay: &str,
     seed: Seed,
     keys: Option<&KeyFiles>,
+    charts: &mut Charts,
 ) -> (Result<Rendered, RenderError>, Vec<Key>) {
     let random = RandomValues { seed: Some(seed), ..RandomValues::default() };
     let keys = keys.cloned().map(Ok);
     let mut parameters = Parameters { random, keys, ..Parameters::default() };
     loop {
         let result = render_again(tree, overlay, &parameters, &mut RenderMemo::default(), &|| false);
-        match &result {
+        match result {
+            Err(error) if !error.charts.is_empty() => {
+                if let Err(failed) = charts.add(&error.charts, tree) {
+                    let error = RenderError { message: failed.to_string(), charts: Vec::new(), ..error };
+                    return (Err(error), Vec::new());
+                }
+            }
             Err(error) if !error.undrawn.is_empty() => {
                 let undrawn = error.undrawn.iter().cloned();
                 parameters.random.since.extend(undrawn.map(|release| (release, seed.time)));
             }
-            _ => return (result, parameters.random.since.into_keys().collect()),
+            result => return (result, parameters.random.since.into_keys().collect()),
+        }
+    }
+}
+
+/// Adds the remote charts that an overlay needs to a tree.
+///
+/// # Errors
+/// A chart cannot be downloaded.
+pub(crate) fn add_charts(
+    tree: &mut FileTree,
+    overlay: &str,
+    parameters: &Parameters,
+    charts: &mut Charts,
+) -> Result<(), git::Error> {
+    loop {
+        match render_again(tree, overlay, parameters, &mut RenderMemo::default(), &|| false) {
+            Err(error) if !error.charts.is_empty() => charts.add(&error.charts, tree)?,
+            Ok(_) | Err(_) => return Ok(()),
         }
     }
 }
@@ -75,6 +102,7 @@ pub(crate) fn render_directory(
     dir: &Path,
     seed: Seed,
     keys: Option<&KeyFiles>,
+    charts: &mut Charts,
 ) -> Result<Local, CommandError> {
     let dir = dir.canonicalize().with_context(|| format!("cannot read {}", dir.display()))?;
     if !dir.is_dir() {
@@ -91,7 +119,7 @@ pub(crate) fn render_directory(
         read_tree(&base, "", &mut tree, &mut Read::default())?;
         let overlay =
             dir.strip_prefix(&base).map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
-        let (mut result, drawn) = render_tree(&tree, &overlay, seed, keys);
+        let (mut result, drawn) = render_tree(&mut tree, &overlay, seed, keys, charts);
         let leaves = result.as_ref().is_err_and(|error| error.reason == Reason::OutsideRepository);
         match base.parent() {
             Some(parent) if leaves && base != highest => base = parent.to_path_buf(),
@@ -178,6 +206,7 @@ pub(crate) fn with_local_paths(mut error: RenderError, base: &Path) -> RenderErr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::git::Credentials;
 
     #[test]
     fn outside_of_a_repository_nothing_above_the_directory_is_read() {
@@ -191,13 +220,14 @@ mod tests {
         write("base/map.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: b}}\n");
         write("overlay/kustomization.yaml", "resources: [../base]\n");
         let overlay = above.path().join("overlay").canonicalize().unwrap();
-        let local = render_directory(&overlay, Seed::PLACEHOLDER, None).unwrap();
+        let mut charts = Charts::new(Credentials::default());
+        let local = render_directory(&overlay, Seed::PLACEHOLDER, None, &mut charts).unwrap();
         assert_eq!(local.base, overlay);
         let error = local.result.err().unwrap();
         assert_eq!((error.reason, error.hint.as_deref()), (Reason::OutsideRepository, Some(OUTSIDE)));
 
         std::fs::create_dir(above.path().join(".git")).unwrap();
-        let local = render_directory(&overlay, Seed::PLACEHOLDER, None).unwrap();
+        let local = render_directory(&overlay, Seed::PLACEHOLDER, None, &mut charts).unwrap();
         assert_eq!(local.result.unwrap().objects.len(), 1);
     }
 }

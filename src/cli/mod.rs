@@ -2,6 +2,7 @@
 //! [`output`].
 
 mod bootstrap;
+mod charts;
 mod checkout;
 pub(crate) mod cluster_objects;
 mod commands;

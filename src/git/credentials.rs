@@ -140,6 +140,12 @@ impl Credentials {
         }
     }
 
+    /// Returns the certificate authorities and the proxy only, for other servers than the remote.
+    pub(super) fn without_login(&self) -> Self {
+        let (authorities, proxy) = (self.authorities.clone(), self.proxy.clone());
+        Self { authorities, proxy, ..Self::default() }
+    }
+
     /// Returns the GitHub App of the Secret.
     pub(super) fn github_app(&self) -> Option<&GithubApp> {
         self.github_app.as_ref()

@@ -191,6 +191,14 @@ pub enum Error {
         /// The time until the server accepts requests again.
         pause: Duration,
     },
+    /// A chart of another repository cannot be downloaded.
+    #[error("cannot fetch the chart {chart}: {reason}")]
+    Chart {
+        /// The reference of the chart.
+        chart: String,
+        /// The reason.
+        reason: String,
+    },
     /// The mirror on disk cannot be read or written.
     #[error("the git cache fails: {0}; check space and permissions of the cache directory")]
     Cache(String),
@@ -224,6 +232,7 @@ impl Error {
             | Self::StatusRejected { .. } => "SourceRefused",
             Self::Cancelled { .. } => "SourceTimeout",
             Self::Abandoned { .. } => "SourceAbandoned",
+            Self::Chart { .. } => "ChartUnavailable",
             Self::Cache(_) => "GitCacheFailed",
         }
     }

@@ -1,4 +1,4 @@
-//! Git repositories without work trees: fetches commits into [`Checkout`](object::tree::Checkout)s, and creates
+//! Git repositories without work trees, and the charts that they refer to: fetches commits into [`Checkout`](object::tree::Checkout)s, and creates
 //! commits from files in memory.
 //!
 //! A [`Mirror`] is a bare repository in the cache directory with the objects fetched from one [`Remote`].
@@ -10,6 +10,7 @@
 //! and a push to a local path is not compare-and-swap. All data from a server passes through our own
 //! [`transport`]s.
 
+mod charts;
 mod commit;
 mod commit_status;
 mod credentials;
@@ -36,6 +37,7 @@ pub(crate) mod tests;
 mod transport;
 mod watch;
 
+pub use charts::{ChartAccess, ChartSource};
 pub use commit::{Commit, LastPush, Replaces, entry};
 pub use commit_status::{Provider, StatusRequest};
 pub use credentials::Credentials;

@@ -7,6 +7,7 @@ mod kustomize;
 mod packed;
 mod profiles;
 mod random_values;
+mod remote;
 mod render;
 mod repository;
 mod values;

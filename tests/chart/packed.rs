@@ -13,7 +13,7 @@ const TEMPLATE: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .R
     {{ range $path, $_ := .Files.Glob \"**\" }}  {{ $path }}: x\n{{ end }}";
 
 /// Runs a program in a directory, and returns its output.
-fn run(program: &Path, arguments: &[&str], dir: &Path) -> String {
+pub(super) fn run(program: &Path, arguments: &[&str], dir: &Path) -> String {
     let mut command = Command::new(program);
     let output = command.args(arguments).current_dir(dir).env("HOME", dir).stdin(Stdio::null()).output();
     let output = output.unwrap();
@@ -21,7 +21,7 @@ fn run(program: &Path, arguments: &[&str], dir: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn write(dir: &Path, files: &[(&str, &str)]) {
+pub(super) fn write(dir: &Path, files: &[(&str, &str)]) {
     for (path, text) in files {
         let path = dir.join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -37,6 +37,7 @@ pub use load::{MAX_BYTES, Tree, unpack};
 pub use manifest::Document;
 pub use random::Fresh;
 pub use render::{Hooks, Rendered, Request, Values, release_name, render};
+pub use semver::is_exact_version;
 
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,12 @@ use std::fmt;
 
 use crate::value::Value;
 
+/// Returns true if a text is one version with all three numbers.
+pub fn is_exact_version(text: &str) -> bool {
+    let numbers = text.split(['-', '+']).next().unwrap_or_default();
+    numbers.split('.').count() == 3 && Version::parse(text).is_ok()
+}
+
 /// A semantic version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {

@@ -22,6 +22,8 @@ const PATH: usize = 200;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileTree {
     files: BTreeMap<String, TreeEntry>,
+    /// Archives of remote charts, by reference.
+    charts: BTreeMap<String, Arc<[u8]>>,
     collisions: Vec<Collision>,
 }
 
@@ -91,6 +93,16 @@ impl FileTree {
         self.files.insert(path.into(), TreeEntry::Large { limit });
     }
 
+    /// Adds the archive of a remote chart to which files of the tree refer as `REPO/NAME:VERSION`.
+    pub fn insert_chart(&mut self, reference: impl Into<String>, archive: impl Into<Arc<[u8]>>) {
+        self.charts.insert(reference.into(), archive.into());
+    }
+
+    /// Returns the archives of remote charts, by reference.
+    pub fn charts(&self) -> &BTreeMap<String, Arc<[u8]>> {
+        &self.charts
+    }
+
     /// Records two colliding paths, up to a limit.
     pub fn insert_collision(&mut self, collision: Collision) {
         if self.collisions.len() < MAX_COLLISIONS {
@@ -137,7 +149,7 @@ impl<P: Into<String>, B: Into<Arc<[u8]>>> FromIterator<(P, B)> for FileTree {
                 .into_iter()
                 .map(|(path, bytes)| (path.into(), TreeEntry::File(bytes.into())))
                 .collect(),
-            collisions: Vec::new(),
+            ..Self::default()
         }
     }
 }

@@ -26,6 +26,8 @@ pub(super) struct Build<'a> {
     pub parameters: &'a Parameters,
     /// The error of the first chart without random values. It lists all releases that need them.
     pub undrawn: Option<Box<RenderError>>,
+    /// The error of the first remote chart that the tree lacks.
+    pub unfetched: Option<Box<RenderError>>,
 }
 
 /// A kustomization being read.
@@ -49,7 +51,7 @@ impl<'a> Build<'a> {
     /// Prepares to render an overlay.
     pub(super) fn new(source: Source<'a>, parts: Parts, parameters: &'a Parameters) -> Self {
         let (schemas, metadata, stack) = Default::default();
-        Self { source, schemas, metadata, stack, parts, parameters, undrawn: None }
+        Self { source, schemas, metadata, stack, parts, parameters, undrawn: None, unfetched: None }
     }
 
     /// Reads the objects of a file and spends their memory.

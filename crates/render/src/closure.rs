@@ -72,6 +72,12 @@ impl Closure {
         })
     }
 
+    /// Returns the references of the remote charts that were read or are missing.
+    pub fn charts(&self) -> Vec<String> {
+        let is_chart = |path: &&String| path.contains("://") && !path.ends_with('/');
+        self.seen.keys().filter(is_chart).cloned().collect()
+    }
+
     /// Returns a digest of all entries. Equal digests mean equal renderings.
     pub fn digest(&self) -> String {
         let mut hash = Sha256::new();
@@ -107,14 +113,15 @@ impl Closure {
     }
 }
 
-/// Returns the entry of a tree at a path.
+/// Returns the entry of a tree at a path, or the remote chart of a reference. A reference contains `//`, which no path
+/// does.
 pub(super) fn entry(tree: &FileTree, path: &str) -> PathEntry {
     match tree.entry(path) {
         Some(TreeEntry::File(bytes)) => PathEntry::File(bytes.clone()),
         Some(TreeEntry::Link(target)) => PathEntry::Link(target.clone()),
         Some(TreeEntry::Submodule) => PathEntry::Submodule,
         Some(TreeEntry::Large { limit }) => PathEntry::Large(*limit),
-        None => PathEntry::Absent,
+        None => tree.charts().get(path).map_or(PathEntry::Absent, |archive| PathEntry::File(archive.clone())),
     }
 }
 

@@ -38,6 +38,9 @@ pub struct RenderError {
     /// The chart releases that need random values and have none yet.
     #[serde(skip)]
     pub undrawn: Vec<Key>,
+    /// The references of all remote charts that the rendering reads, if the tree lacks one of them.
+    #[serde(skip)]
+    pub charts: Vec<String>,
 }
 
 /// A line of a file.
@@ -66,7 +69,7 @@ pub enum Reason {
     DuplicateObject,
     /// A path or link leaves the repository.
     OutsideRepository,
-    /// A base is not in the repository.
+    /// A base or chart is not in the repository, and was not fetched.
     Remote,
     /// A plugin or a field is not supported.
     Unsupported,
@@ -121,6 +124,7 @@ impl RenderError {
             related: Vec::new(),
             through: Vec::new(),
             undrawn: Vec::new(),
+            charts: Vec::new(),
         }
     }
 

@@ -4,8 +4,9 @@
 //! [`Closure`] of the files it read. A tree with the same closure has the same rendering. [`render_again`] repeats
 //! only the directories whose files have changed.
 //!
-//! Remote bases and charts without a copy in the tree, programs and containers are rejected, because kustomize
-//! would download or run them.
+//! Remote bases without a copy in the tree, programs and containers are rejected, because kustomize would download or
+//! run them. If the tree lacks a remote chart, the error names all that the rendering reads, so that the caller can
+//! add their archives to the tree and render again.
 
 mod accumulate;
 mod accumulator;
@@ -100,7 +101,7 @@ pub fn render(tree: &FileTree, root: &str) -> Result<Rendered, RenderError> {
 ///
 /// # Errors
 /// See [`render`]. Fails with [`Reason::Cancelled`] if cancelled. [`RenderError::undrawn`] lists the releases
-/// without random values.
+/// without random values, and [`RenderError::charts`] the remote charts if the tree lacks one.
 #[expect(
     clippy::result_large_err,
     reason = "one error a rendering, never in a hot path; callers match on its fields"
@@ -117,8 +118,8 @@ pub fn render_again(
     let source = Source::new(tree, keys, MemoryBudget::new(is_cancelled));
     let mut build = Build::new(source, memo.parts(parameters), parameters);
     let result = build.run(&root);
-    let result = match build.undrawn.take() {
-        Some(undrawn) => Err(undrawn),
+    let result = match build.unfetched.take().or(build.undrawn.take()) {
+        Some(incomplete) => Err(incomplete),
         None => {
             result.and_then(|resources| memo.next(resources, std::mem::take(&mut build.parts), parameters))
         }
@@ -136,6 +137,9 @@ pub fn render_again(
                 return Err(decryption::without_details(*error));
             }
             let text = build.source.text_of(&error.file).unwrap_or_default();
+            if !error.charts.is_empty() {
+                error.charts = build.source.into_closure().charts();
+            }
             Err(error.with_excerpt(&text))
         }
     }

@@ -12,6 +12,7 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::cli::charts::Charts;
 use crate::cli::checkout::{HEAD, RepositoryArgs};
 use crate::cli::local_tree::{Local, draw_seed, render_directory, render_tree, with_local_paths};
 use crate::cli::output::Ui;
@@ -25,8 +26,8 @@ const DEBOUNCE: Duration = Duration::from_millis(200);
 /// Print the objects of an overlay, as `kubectl kustomize` would, or of a Helm chart.
 ///
 /// A directory without a kustomization renders its manifests in the order of their names. The command
-/// downloads and runs nothing: it refuses remote bases, charts that are not in the repository, and plugins
-/// that are programs.
+/// downloads only the charts that `helmCharts` names with a `repo` and a `version`. It runs nothing, and refuses
+/// remote bases and plugins that are programs.
 ///
 /// Files that are encrypted with SOPS are decrypted with the age keys in the environment variables
 /// `SOPS_AGE_KEY` and `SOPS_AGE_KEY_FILE`. The output then contains their plaintext.
@@ -70,7 +71,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     if args.watch {
         return watch(args, ui);
     }
-    match rendered(args, draw_seed()?, ui)? {
+    let mut charts = Charts::new(args.repository.credentials()?);
+    match rendered(args, draw_seed()?, &mut charts, ui)? {
         (Ok(rendered), _) => {
             print(args, &rendered, ui)?;
             Ok(ExitCode::SUCCESS)
@@ -83,17 +85,19 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 fn rendered(
     args: &Args,
     seed: Seed,
+    charts: &mut Charts,
     ui: &mut Ui,
 ) -> Result<(Result<Rendered, RenderError>, Option<PathBuf>), CommandError> {
     let keys = sops_keys::from_environment()?;
     let keys = keys.as_ref();
     let (result, drawn, base) = if args.revision.is_none() && args.repository.repo.is_none() {
-        let Local { base, result, drawn } = render_directory(&args.dir, seed, keys)?;
+        let Local { base, result, drawn } = render_directory(&args.dir, seed, keys, charts)?;
         (result.map_err(|error| with_local_paths(error, &base)), drawn, Some(base))
     } else {
         let repository = args.repository.open()?;
         let checkout = repository.checkout(args.revision.as_deref().unwrap_or(HEAD))?;
-        let (result, drawn) = render_tree(&checkout.tree, &args.dir.to_string_lossy(), seed, keys);
+        let (mut tree, overlay) = (checkout.tree.clone(), args.dir.to_string_lossy());
+        let (result, drawn) = render_tree(&mut tree, &overlay, seed, keys, charts);
         (result, drawn, None)
     };
     if result.is_ok() && !drawn.is_empty() {
@@ -147,12 +151,12 @@ fn refuse(args: &Args, error: &RenderError, ui: &mut Ui) -> CommandResult {
 }
 
 fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
-    let seed = draw_seed()?;
+    let (seed, mut charts) = (draw_seed()?, Charts::new(args.repository.credentials()?));
     let mut last = None;
     let mut is_first = true;
     let mut watched: Option<(PathBuf, RecommendedWatcher, Receiver<()>)> = None;
     loop {
-        let (result, base) = rendered(args, seed, ui)?;
+        let (result, base) = rendered(args, seed, &mut charts, ui)?;
         let base = base.unwrap_or_else(|| args.dir.clone());
         if watched.as_ref().is_none_or(|(watched, ..)| *watched != base) {
             let (watcher, changes) = changes_below(&base)?;

@@ -1,6 +1,7 @@
 //! Tests against repositories and servers on this machine.
 
 mod author;
+pub(crate) mod charts;
 mod commit_status;
 pub(crate) mod forge;
 mod github;

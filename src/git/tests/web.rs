@@ -57,8 +57,23 @@ impl App {
     }
 }
 
+/// A response to GET requests for a path.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Page {
+    pub(crate) path: String,
+    /// The required value of `Authorization`.
+    pub(crate) authorization: Option<&'static str>,
+    /// The status and the headers, without the length.
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+    /// The number of bytes that the server does not send.
+    pub(crate) withheld: usize,
+}
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Behaviour {
+    /// Responses that do not reach git. The first page that fits is sent.
+    pub(crate) pages: Arc<Mutex<Vec<Page>>>,
     /// The names in the certificate.
     pub(crate) names: Vec<&'static str>,
     /// The required value of `Authorization`.
@@ -84,6 +99,15 @@ pub(crate) struct Behaviour {
 }
 
 impl Behaviour {
+    fn page(&self, seen: &Received) -> Option<Page> {
+        let path = seen.line.strip_prefix("GET ")?.split([' ', '?']).next()?;
+        let authorization = seen.headers.get("authorization").map(String::as_str);
+        let fits = |page: &&Page| {
+            page.path == path && (page.authorization.is_none() || page.authorization == authorization)
+        };
+        self.pages.lock().unwrap().iter().find(fits).cloned()
+    }
+
     /// Returns the response to a request that does not reach git.
     fn without_git(&self, seen: &Received) -> Option<String> {
         if let Some(to) = &self.redirect {
@@ -216,6 +240,11 @@ fn answer(
     let mut body = vec![0; header("content-length").parse().unwrap_or(0)];
     stream.read_exact(&mut body)?;
     let out = stream.get_mut();
+    if let Some(page) = behaviour.page(&seen) {
+        let sent = page.body.len() - page.withheld;
+        write!(out, "HTTP/1.1 {}\r\nContent-Length: {}\r\n\r\n", page.head, page.body.len())?;
+        return out.write_all(&page.body[..sent]);
+    }
     if let Some(answer) = behaviour.without_git(&seen) {
         return out.write_all(answer.as_bytes());
     }

@@ -39,6 +39,14 @@ impl Egress {
         }
     }
 
+    /// Returns true if a redirect may lead to a host that the configuration does not name.
+    pub(in crate::git) fn names(&self, host: &str) -> bool {
+        match self {
+            Self::Hosts { names, .. } => is_named(names, host),
+            Self::Anywhere => true,
+        }
+    }
+
     /// Checks an address of a host.
     ///
     /// # Errors

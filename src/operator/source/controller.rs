@@ -92,6 +92,7 @@ struct FetchTrigger {
     webhook_at: Option<String>,
     accepted: Option<String>,
     random_values: Vec<RandomValues>,
+    charts: Vec<String>,
 }
 
 impl FetchTrigger {
@@ -99,12 +100,14 @@ impl FetchTrigger {
         let annotation = |name: &str| {
             repo.metadata.annotations.as_ref().and_then(|annotations| annotations.get(name).cloned())
         };
+        let charts = repo.status.iter().flat_map(|status| &status.charts);
         Self {
             generation: repo.metadata.generation,
             reconcile_at: annotation(names::RECONCILE_AT_ANNOTATION),
             webhook_at: annotation(names::WEBHOOK_AT_ANNOTATION),
             accepted: annotation(names::ACCEPT_REVISION_ANNOTATION),
             random_values: repo.status.iter().flat_map(|status| status.random_values.clone()).collect(),
+            charts: charts.map(|one| one.chart.clone()).collect(),
         }
     }
 }
@@ -293,7 +296,7 @@ async fn fetch(
         Some(_) => mirrors.secrets.versions(&repo).await,
         None => Vec::new(),
     };
-    let fetched = mirrors.fetch(&repo, &before).await;
+    let fetched = mirrors.fetch_with_charts(&repo, &before).await;
     let seed = mirrors.secrets.seed(&repo, before.seed.as_ref()).await;
     let keys = mirrors.secrets.keys(&repo, before.keys.as_ref()).await;
     let is_lost = matches!((&before.seed, &seed), (Some(Ok(_)), None));

@@ -29,6 +29,7 @@ pub(super) fn failure(error: &Error) -> Failure {
         | Error::Rewound { .. }
         | Error::Cancelled { .. }
         | Error::Abandoned { .. }
+        | Error::Chart { .. }
         | Error::Cache(_) => FailureKind::Unavailable,
     };
     Failure { kind, message: error.to_string() }

@@ -1,7 +1,7 @@
 //! The mirrors, one for each remote and purpose, with their credentials.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ pub(super) struct Mirrors {
     pub(super) secrets: Secrets,
     options: SourceOptions,
     slots: Mutex<BTreeMap<MirrorKey, Slot>>,
-    places: FetchPlaces,
+    pub(super) places: FetchPlaces,
     pub(super) cache: Arc<Cache>,
     pub(super) arrivals: Arc<Arrivals>,
     /// The name of this process in reports. A process ends when it loses its leadership.
@@ -104,7 +104,7 @@ pub(super) struct Mirrors {
     /// The rate limits of servers for pushes, and their errors.
     paused: Mutex<BTreeMap<AskedServer, (Instant, Error)>>,
     longest: Duration,
-    turn: Duration,
+    pub(super) turn: Duration,
     grace: Duration,
 }
 
@@ -137,6 +137,11 @@ impl Mirrors {
     pub(super) fn egress(&self) -> Egress {
         let SourceOptions { cache: _, local_repositories, hosts } = &self.options;
         Egress::Hosts { names: hosts.clone(), loopback: *local_repositories }
+    }
+
+    /// Returns the directory for what was fetched.
+    pub(super) fn cache_dir(&self) -> &Path {
+        &self.options.cache
     }
 
     /// Parses the address of a repository.

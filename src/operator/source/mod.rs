@@ -6,6 +6,7 @@
 //! controllers decide what a commit means.
 
 mod cache;
+mod charts;
 mod commit_status;
 mod controller;
 mod delivery;

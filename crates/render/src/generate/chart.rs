@@ -1,5 +1,4 @@
-//! `helmCharts` and `HelmChartInflationGenerator`: renders charts of the repository without downloads, like
-//! `kustomize build --enable-helm`.
+//! `helmCharts` and `HelmChartInflationGenerator`: renders charts of the tree like `kustomize build --enable-helm`.
 
 use std::borrow::Cow;
 
@@ -35,7 +34,7 @@ const VALUES_FILE: &str = "values.yaml";
 /// The hook events that occur when a commit is applied. Nothing runs other hooks.
 const APPLIED: [&str; 4] = ["pre-install", "post-install", "pre-upgrade", "post-upgrade"];
 
-/// A chart in the repository: a directory, or an archive.
+/// A chart of the tree: a directory, or an archive.
 struct Found {
     path: String,
     files: Tree,
@@ -102,14 +101,14 @@ impl Build<'_> {
         chart: &HelmChart,
         chart_home: &str,
     ) -> Result<Vec<Resource>> {
-        let found = self.find_chart(dir, chart, chart_home)?;
+        let Some(found) = self.find_chart(dir, chart, chart_home)? else { return Ok(Vec::new()) };
         let values = self.values(dir, chart, &found)?;
         self.rendered(&found, chart, &values)
     }
 
-    /// Finds the chart in its home directory, where kustomize would find or download it, or its archive, as
-    /// `helm pull` names it.
-    fn find_chart(&self, dir: &str, chart: &HelmChart, chart_home: &str) -> Result<Found> {
+    /// Finds the chart in its home directory, where kustomize would find or download it, or its archive there or in
+    /// its repository. Returns None if the archive has to be fetched first.
+    fn find_chart(&mut self, dir: &str, chart: &HelmChart, chart_home: &str) -> Result<Option<Found>> {
         let HelmChart { name, version, repo, .. } = chart;
         let is_pulled = !version.is_empty() && !repo.is_empty();
         let pulled = format!("{chart_home}/{name}-{version}");
@@ -117,20 +116,24 @@ impl Build<'_> {
         let here = |error| at_chart(chart, error);
         if let Some(PathTarget::Directory(path)) = self.source.find(dir, &path).map_err(here)? {
             let files = self.source.files(&path).map_err(here)?;
-            return Ok(Found { path, files, is_packed: false });
+            return Ok(Some(Found { path, files, is_packed: false }));
         }
-        let archive =
-            if is_pulled { self.source.find(dir, &format!("{pulled}.tgz")).map_err(here)? } else { None };
-        match archive {
-            Some(PathTarget::File(path, bytes)) => {
-                let files = chart::unpack(&bytes).map_err(|error| {
-                    let reason = reason_of(&error);
-                    let error = RenderError::new(reason, path.clone(), error.message);
-                    Box::new(error.related(&chart.location))
-                })?;
-                Ok(Found { path, files, is_packed: true })
+        if repo.is_empty() {
+            return Err(missing(chart, chart_home, &path));
+        }
+        if is_pulled
+            && let Some(PathTarget::File(path, archive)) =
+                self.source.find(dir, &format!("{pulled}.tgz")).map_err(here)?
+        {
+            return unpacked(path, &archive, chart).map(Some);
+        }
+        let reference = reference(chart, chart_home)?;
+        match self.source.chart(&reference) {
+            Some(archive) => unpacked(reference, &archive, chart).map(Some),
+            None => {
+                self.unfetched.get_or_insert_with(|| unfetched(chart, chart_home)).charts.push(reference);
+                Ok(None)
             }
-            Some(PathTarget::Directory(_)) | None => Err(missing(chart, chart_home, &path)),
         }
     }
 
@@ -315,22 +318,69 @@ fn reason_of(error: &chart::Error) -> Reason {
     }
 }
 
+/// Unpacks the archive of a chart.
+fn unpacked(path: String, archive: &[u8], chart: &HelmChart) -> Result<Found> {
+    match chart::unpack(archive) {
+        Ok(files) => Ok(Found { path, files, is_packed: true }),
+        Err(error) => {
+            let refused = RenderError::new(reason_of(&error), path, error.message);
+            Err(Box::new(refused.related(&chart.location)))
+        }
+    }
+}
+
+/// Returns the reference of a remote chart.
+///
+/// # Errors
+/// Fails if the version is not exact, or if the repository cannot be fetched from.
+fn reference(chart: &HelmChart, chart_home: &str) -> Result<String> {
+    let HelmChart { name, version, repo, location, field, .. } = chart;
+    let refuse = |part: &str, message: String| {
+        let error = RenderError::at(Reason::Remote, location, message).field(format!("{field}.{part}"));
+        Box::new(error)
+    };
+    if !chart::is_exact_version(version) {
+        let message = format!("the version of a chart in {repo:?} must be exact, not {version:?}");
+        let hint = "write all three numbers, such as 1.2.3; otherwise, the same commit could render differently later";
+        return Err(Box::new(refuse("version", message).hint(hint)));
+    }
+    if name.contains(|c: char| matches!(c, '/' | ':') || c.is_whitespace()) {
+        return Err(refuse("name", format!("{name:?} is not the name of a chart")));
+    }
+    if !repo.starts_with("https://") && !repo.starts_with("oci://") {
+        let message = format!("charts are fetched only over https:// and oci://, not from {repo:?}");
+        return Err(Box::new(refuse("repo", message).hint(commit_hint(chart, chart_home))));
+    }
+    Ok(format!("{}/{name}:{version}", repo.trim_end_matches('/')))
+}
+
 /// Returns the error for a chart that is not in the repository.
 fn missing(chart: &HelmChart, chart_home: &str, path: &str) -> Box<RenderError> {
-    let HelmChart { name, version, repo, location, field, .. } = chart;
+    let HelmChart { name, location, field, .. } = chart;
     let message = format!("the chart {name:?} is not in this repository: there is no {path:?}");
-    let reason = if repo.is_empty() { Reason::NotFound } else { Reason::Remote };
-    let error = RenderError::at(reason, location, message).field(field.clone());
+    let error = RenderError::at(Reason::NotFound, location, message).field(field.clone());
+    Box::new(error.hint(commit_hint(chart, chart_home)))
+}
+
+/// Returns the error for a remote chart that the tree lacks.
+fn unfetched(chart: &HelmChart, chart_home: &str) -> Box<RenderError> {
+    let HelmChart { name, version, repo, location, field, .. } = chart;
+    let message = format!("the chart {name:?} {version} of {repo:?} was not fetched");
+    let error = RenderError::at(Reason::Remote, location, message).field(field.clone());
+    Box::new(error.hint(commit_hint(chart, chart_home)))
+}
+
+/// Returns the advice to commit a chart.
+fn commit_hint(chart: &HelmChart, chart_home: &str) -> String {
+    let HelmChart { name, version, repo, .. } = chart;
     let pull = match repo.strip_prefix("oci://") {
         Some(_) => format!("helm pull {}/{name}", repo.trim_end_matches('/')),
         None if repo.is_empty() => format!("helm pull --repo URL {name}"),
         None => format!("helm pull --repo {repo} {name}"),
     };
-    let version = if version.is_empty() { String::new() } else { format!(" --version {version}") };
     let into = if version.is_empty() || repo.is_empty() { "--untar --untardir" } else { "--destination" };
-    Box::new(error.hint(format!(
-        "charts are not downloaded; commit the output of `{pull}{version} {into} {chart_home}`"
-    )))
+    let version = if version.is_empty() { String::new() } else { format!(" --version {version}") };
+    format!("commit the output of `{pull}{version} {into} {chart_home}`")
 }
 
 /// Adds the location of a chart in its kustomization to an error without a location.

@@ -127,6 +127,7 @@ fn failed(key: &Key, error: &Error) -> Finding {
         | Error::HistoryRefused { .. }
         | Error::NotVerified { .. }
         | Error::Abandoned { .. }
+        | Error::Chart { .. }
         | Error::PushRejected { .. }
         | Error::RequestTooLarge { .. }
         | Error::NotOurs { .. }

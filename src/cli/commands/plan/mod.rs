@@ -1,6 +1,7 @@
 //! `wheelwright plan`: previews the effects of a commit before it is merged.
 
 mod age;
+mod charts;
 mod decryption;
 mod hub;
 mod markdown;
@@ -11,11 +12,13 @@ mod rewind;
 mod signatures;
 pub(super) mod text;
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::cli::charts::Charts;
 use crate::cli::checkout::{HEAD, RepositoryArgs};
 use crate::cli::duration::at_least;
 use crate::cli::{CommandError, CommandResult, output::Ui};
@@ -123,7 +126,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let repository = args.repository.open()?;
     let head = repository.checkout(&args.head)?;
     let base = args.base.as_deref().map(|base| repository.checkout(base)).transpose()?;
-    let request = Request { args, repository, head, base, now };
+    let charts = RefCell::new(Charts::new(args.repository.credentials()?));
+    let request = Request { args, repository, head, base, charts, now };
     let ((planned, unverified), age) = match (&args.snapshot, &args.report) {
         (None, Some(branch)) => request.plan_of_report(branch)?,
         (Some(file), _) => (request.plan_of_file(file)?, None),

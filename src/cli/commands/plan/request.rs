@@ -1,5 +1,6 @@
 //! Plans from the input of a command: for a hub, a file, or the fleet of a report.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -8,11 +9,13 @@ use anyhow::anyhow;
 use jiff::{SignedDuration, Timestamp};
 
 use super::age::ReportAge;
+use super::charts::with_charts;
 use super::random_values::Seeds;
 use super::report::{AppliedCommits, ReadReport};
 use super::signatures::{self, CommitCheck};
 use super::{Args, decryption, report, rewind};
 use crate::cli::CommandError;
+use crate::cli::charts::Charts;
 use crate::cli::checkout::Revisions;
 use crate::cli::large_file::of_large_file;
 use api::gitops::v1alpha1::ConfigRepo;
@@ -37,6 +40,7 @@ pub(super) struct Request<'a> {
     pub(super) repository: Revisions,
     pub(super) head: Arc<Checkout>,
     pub(super) base: Option<Arc<Checkout>>,
+    pub(super) charts: RefCell<Charts>,
     pub(super) now: Timestamp,
 }
 
@@ -127,13 +131,18 @@ impl Request<'_> {
         for (repo, applied) in AppliedCommits::read(&self.repository, seeds.applied())?.found {
             base.entry(repo).or_insert(applied);
         }
+        let keys = decryption::keys(&same_source, secrets)?;
+        for (key, checkout) in &mut base {
+            let repos = same_source.iter().filter(|repo| Key::of(*repo) == *key);
+            *checkout = with_charts(checkout, repos, &keys, &self.charts)?;
+        }
         let commit = ProposedCommit {
             repo: repo.clone(),
             base,
-            head: self.head.clone(),
+            head: with_charts(&self.head, same_source.iter(), &keys, &self.charts)?,
             refused,
             seeds: seeds.known.clone(),
-            keys: decryption::keys(&same_source, secrets)?,
+            keys,
             succeeds_after: self.args.succeeds_after.unwrap_or(SUCCEEDS_AFTER),
             meets_deadlines: self.args.succeeds_after.is_none(),
         };

@@ -59,6 +59,10 @@ pub struct ConfigRepoStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "atomic"))]
     pub random_values: Vec<RandomValues>,
+    /// The remote charts that the repository's kustomizations refer to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
+    pub charts: Vec<RemoteChart>,
     /// Hash of the plan that waits for an approval. Empty if none waits.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub held_plan: String,
@@ -254,6 +258,21 @@ pub struct RandomValues {
     /// Time at which it first drew values. Its certificates are valid from then on.
     #[serde(deserialize_with = "crate::lenient::time")]
     pub time: Time,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// A chart in another repository.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RemoteChart {
+    /// The chart, as `REPOSITORY/NAME:VERSION`.
+    pub chart: String,
+    /// SHA-256 digest of the archive that was fetched first, as `sha256:HEX`. The repository may serve no other
+    /// content for this version. Empty until it is fetched.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub digest: String,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]

@@ -22,8 +22,8 @@ pub use config_repo_report::{
 };
 pub use config_repo_status::{
     ApprovedDeletions, ConfigRepoStatus, CorrectedObject, DriftStatus, HeldChanges, HeldDeletions,
-    InventoryEntry, ListedObjects, PushedReport, RandomValues, RecentDeletion, RecentResult, ReportStatus,
-    Revision, UnchangeableObject, UnhealthyObjects,
+    InventoryEntry, ListedObjects, PushedReport, RandomValues, RecentDeletion, RecentResult, RemoteChart,
+    ReportStatus, Revision, UnchangeableObject, UnhealthyObjects,
 };
 pub use ignored_fields::IgnoredFields;
 pub use rollout_policy::{

@@ -33,6 +33,8 @@ pub(super) enum Incomplete {
     Problems(Arc<Vec<Problem>>),
     /// These chart releases need random values first.
     Undrawn(Arc<Vec<Key>>),
+    /// The commit refers to these remote charts, and one of them must be fetched first.
+    Unfetched(Arc<Vec<String>>),
 }
 
 /// The input for completing the objects of a commit.
@@ -81,6 +83,15 @@ pub(super) fn completed(repo: &ConfigRepo, checkout: &Arc<Checkout>, view: &impl
         }
         Err(error) => Err(error),
     }
+}
+
+/// Returns the remote charts from which a completed commit was rendered.
+///
+/// # Errors
+/// Fails if a read must be repeated.
+pub(super) fn charts(repo: &ConfigRepo, checkout: &Arc<Checkout>, view: &impl View) -> Read<Vec<String>> {
+    let memo = view.memo(Completion::of(repo, checkout, view))?;
+    Ok(memo.closure.as_ref().map(|closure| closure.charts()).unwrap_or_default())
 }
 
 /// Returns the combined objects of several ConfigRepos of one repository, for each of several commits. A commit
@@ -197,10 +208,12 @@ impl Completion {
             )));
         }
         let rendered = render_again(tree, path, &self.parameters, memo, &|| cancel.is_cancelled());
-        let rendered = rendered.map_err(|error| match error.undrawn.is_empty() {
-            true => failed(one_line(&error)),
-            false => Incomplete::Undrawn(Arc::new(error.undrawn)),
-        })?;
+        let rendered =
+            rendered.map_err(|error| match (error.charts.is_empty(), error.undrawn.is_empty()) {
+                (false, _) => Incomplete::Unfetched(Arc::new(error.charts)),
+                (true, false) => Incomplete::Undrawn(Arc::new(error.undrawn)),
+                (true, true) => failed(one_line(&error)),
+            })?;
         if rendered.objects.len() > MAX_OBJECTS {
             let message = format!(
                 "the repository renders to {} objects, but at most {MAX_OBJECTS} are allowed; split it into several ConfigRepos",

@@ -61,7 +61,7 @@ pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> R
                 Err(problem) => (Gate::NotAllowed(vec![problem]), Vec::new()),
             };
             let found = Found::Deleting { sync: Box::new(sync), awaited };
-            let report = report(&Outcome { repo, now, source: None, gate, found });
+            let report = report(&Outcome { repo, now, source: None, charts: None, gate, found });
             return Ok(Plan { steps, observe: sync::kinds(&[], &recorded.objects), ..report });
         }
     }

@@ -4,6 +4,7 @@
 //! If a fetch, a rendering, an object or a write fails, the last applied commit stays applied.
 
 mod approval;
+mod charts;
 mod commit;
 mod compare;
 mod deletion;

@@ -43,7 +43,8 @@ pub(super) fn plan(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<
         Err(Gate::Failed(error)) => return Err(error),
         Err(gate) => (gate, Found::Nothing),
     };
-    let outcome = Outcome { repo, now, source, gate, found };
+    let charts = commit.as_ref().ok().map(|commit| commit.charts.as_slice());
+    let outcome = Outcome { repo, now, source, charts, gate, found };
     let plan = report(&outcome);
     Ok(match &commit {
         Ok(commit) => Plan { steps: write::steps(commit, &outcome), observe: commit.kinds(), ..plan },

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::charts;
 use super::commit::{self, Incomplete};
 use super::depends;
 use super::gate::Gate;
@@ -29,6 +30,8 @@ pub(super) struct Commit<'a> {
     pub(super) unmet: Option<Gate>,
     /// Its objects; none if it is incomplete.
     pub(super) desired: Arc<Desired>,
+    /// The remote charts that it refers to, as far as they are known.
+    pub(super) charts: Vec<String>,
     /// The reason that it has no objects.
     pub(super) incomplete: Option<Gate>,
 }
@@ -51,14 +54,26 @@ impl<'a> Commit<'a> {
         let checkout = source.checkout.as_ref().ok_or(Gate::NotFetched)?;
         let recorded = Recorded::of(repo, view)?;
         let unmet = depends::unmet(repo, checkout, view)?;
+        let mut charts = charts::requested(repo);
         let (desired, incomplete) = match commit::completed(repo, checkout, view)? {
-            Ok(desired) => (desired, None),
+            Ok(desired) if charts.is_empty() => (desired, None),
+            Ok(desired) => {
+                charts = commit::charts(repo, checkout, view)?;
+                (desired, None)
+            }
             Err(Incomplete::Problems(problems)) => (Arc::default(), Some(Gate::Refused(problems.to_vec()))),
             Err(Incomplete::Undrawn(releases)) => {
                 (Arc::default(), Some(random_values::gate(repo, source, releases)))
             }
+            Err(Incomplete::Unfetched(missing)) => {
+                let gate = charts::gate(&missing);
+                if let Gate::Fetching(missing) = &gate {
+                    charts.clone_from(missing);
+                }
+                (Arc::default(), Some(gate))
+            }
         };
-        Ok(Self { repo, source, checkout, identity, recorded, unmet, desired, incomplete })
+        Ok(Self { repo, source, checkout, identity, recorded, unmet, desired, charts, incomplete })
     }
 
     /// Returns the kinds of the objects that it wants and of those that the ConfigRepo owns.

@@ -15,7 +15,7 @@ use super::status::{
     FORBIDDEN, MAX_LISTED, Phase, Readiness, TRANSIENT, applied_before, is_about, is_waiting, record, seen,
     still_applied,
 };
-use super::{event, moves, random_values};
+use super::{charts, event, moves, random_values};
 use api::condition::{self, Conditions as _};
 use api::gitops::v1alpha1::{
     ApprovedDeletions, ConfigRepo, ConfigRepoStatus, HeldDeletions, RecentDeletion, UnhealthyObjects,
@@ -50,6 +50,8 @@ pub(super) struct Outcome<'a> {
     pub(super) now: Timestamp,
     /// The last fetch; `None` if there is none, or if it does not matter.
     pub(super) source: Option<&'a Source>,
+    /// The remote charts of the commit; `None` if it could not be read.
+    pub(super) charts: Option<&'a [String]>,
     pub(super) gate: Gate,
     pub(super) found: Found<'a>,
 }
@@ -97,6 +99,7 @@ pub(super) fn report(outcome: &Outcome<'_>) -> Plan {
         plan.events.extend(event::collision(repo, checkout));
         match &readiness {
             Some(readiness) => record(&mut status, readiness, now),
+            None if matches!(outcome.gate, Gate::Fetching(_)) => {}
             None => failure = None,
         }
     }
@@ -129,6 +132,9 @@ impl<'a> Outcome<'a> {
         }
         if let Some(checkout) = self.checkout() {
             status.seen = Some(seen(repo, checkout, now));
+            if let Some(charts) = self.charts {
+                status.charts = charts::record(repo, charts, &checkout.tree);
+            }
         }
         match (&self.gate, &self.found) {
             (_, Found::Nothing) => {}
@@ -179,12 +185,22 @@ impl<'a> Outcome<'a> {
             Gate::Suspended => suspended(repo),
             // The failure of the fetch is reported.
             Gate::NotFetched if self.source.is_some() => return Vec::new(),
-            Gate::NotFetched | Gate::Rendering | Gate::Drawing(_) | Gate::Reading(_) if is_kept => {
+            Gate::Fetching(_) if self.source.is_some_and(|source| source.failure.is_some()) => {
+                return Vec::new();
+            }
+            Gate::NotFetched | Gate::Rendering | Gate::Fetching(_) | Gate::Drawing(_) | Gate::Reading(_)
+                if is_kept =>
+            {
                 return Vec::new();
             }
             Gate::NotFetched => reconciling("Fetching", "the repository has not been fetched yet"),
             Gate::Rendering => reconciling("Rendering", format!("{name} is being rendered; {applied}")),
             Gate::Reading(why) => reconciling("Waiting", format!("{name} waits: {why}; {applied}")),
+            Gate::Fetching(charts) => {
+                let missing = self.checkout().map(|checkout| charts::missing(charts, &checkout.tree));
+                let missing = missing.unwrap_or_default().join(", ");
+                reconciling("Waiting", format!("charts are being fetched: {missing}"))
+            }
             Gate::Drawing(releases) => {
                 let releases = random_values::names(releases);
                 reconciling("Waiting", format!("random values are being drawn for {releases}"))

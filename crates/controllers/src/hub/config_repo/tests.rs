@@ -16,6 +16,7 @@ mod account;
 mod approval;
 mod approval_of_addons;
 mod argo;
+mod charts;
 mod deletion;
 mod depends;
 mod drift;

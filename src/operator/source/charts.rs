@@ -1,0 +1,232 @@
+//! The remote charts of commits. They are downloaded once, verified against the digests in the status, and kept on
+//! disk, so that commits render while a repository of charts is down.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use sha2::{Digest as _, Sha256};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::fetch_places::FetchPlace;
+use super::mirrors::{FetchError, Mirrors};
+use crate::git::{ChartAccess, ChartSource, Error};
+use api::gitops::v1alpha1::{ConfigRepo, RemoteChart};
+use object::hex;
+use object::tree::Checkout;
+use reconcile::Source;
+
+/// The maximum size of all charts of a ConfigRepo, which are in memory.
+const MAX_CHART_BYTES: usize = 64 << 20;
+/// The time limit for the downloads of a fetch. The next fetch continues.
+const DOWNLOADS_TIMEOUT: Duration = Duration::from_secs(300);
+/// The maximum size of all archives on disk.
+const MAX_DISK_BYTES: u64 = 1 << 30;
+
+type Archives = BTreeMap<String, Arc<[u8]>>;
+
+impl Mirrors {
+    /// Fetches the commit that a ConfigRepo follows, and the remote charts in its status.
+    pub(super) async fn fetch_with_charts(
+        &self,
+        repo: &ConfigRepo,
+        before: &Source,
+    ) -> Result<Arc<Checkout>, FetchError> {
+        let (checkout, failure) = match self.fetch(repo, before).await {
+            Ok(checkout) => (checkout, None),
+            Err(FetchError { checkout: Some(checkout), error }) => (checkout, Some(error)),
+            Err(failed) => return Err(failed),
+        };
+        let (checkout, chart_failure) = self.with_charts(repo, before, checkout).await;
+        match failure.or(chart_failure) {
+            None => Ok(checkout),
+            Some(error) => Err(FetchError { checkout: Some(checkout), error }),
+        }
+    }
+
+    /// Adds the charts in the status of a ConfigRepo to a commit. Also returns the first failure.
+    async fn with_charts(
+        &self,
+        repo: &ConfigRepo,
+        before: &Source,
+        checkout: Arc<Checkout>,
+    ) -> (Arc<Checkout>, Option<Error>) {
+        let charts = repo.status.as_ref().map(|status| status.charts.clone()).unwrap_or_default();
+        let last = before.checkout.as_ref();
+        let known = last.map(|last| last.tree.charts().clone()).unwrap_or_default();
+        let is_known =
+            |one: &RemoteChart| known.get(&one.chart).is_some_and(|archive| is_pinned(one, archive));
+        let has_all = charts.len() == known.len() && charts.iter().all(is_known);
+        if let Some(last) = last.filter(|last| has_all && last.revision == checkout.revision) {
+            return (Arc::clone(last), None);
+        }
+        let (archives, failure) = match self.archives(repo, charts, known).await {
+            Ok(archives) => archives,
+            Err(error) => return (checkout, Some(error)),
+        };
+        let mut checkout = Arc::unwrap_or_clone(checkout);
+        archives.into_iter().for_each(|(chart, archive)| checkout.tree.insert_chart(chart, archive));
+        (Arc::new(checkout), failure)
+    }
+
+    /// Returns the archives of charts, and the first failure. Takes a place for a fetch.
+    async fn archives(
+        &self,
+        repo: &ConfigRepo,
+        charts: Vec<RemoteChart>,
+        known: Archives,
+    ) -> Result<(Archives, Option<Error>), Error> {
+        let namespace = repo.metadata.namespace.clone().unwrap_or_default();
+        let secret = repo.spec.secret_ref.as_ref().map(|secret| secret.key(&namespace));
+        let cancel = CancellationToken::new();
+        let store = Store {
+            dir: self.cache_dir().join("charts"),
+            namespace: namespace.clone(),
+            until: Instant::now() + DOWNLOADS_TIMEOUT,
+            access: ChartAccess {
+                credentials: self.secrets.credentials(secret.as_ref()).await?,
+                egress: self.egress(),
+                cancel: cancel.clone(),
+                arrivals: Arc::clone(&self.arrivals),
+            },
+        };
+        let _cancels = cancel.drop_guard();
+        let mut place = self.places.take(&namespace).await;
+        let mut task = spawn_blocking(move || store.archives(charts, &known));
+        let ended = match timeout(self.turn, &mut task).await {
+            Err(_) => {
+                FetchPlace::hand_on(&mut place);
+                task.await
+            }
+            Ok(ended) => ended,
+        };
+        ended.map_err(|panic| Error::Cache(panic.to_string()))
+    }
+}
+
+/// The archives on disk. Namespaces do not share them, because a digest does not prove that its owner may read the
+/// chart.
+struct Store {
+    dir: PathBuf,
+    namespace: String,
+    /// No download starts after this time.
+    until: Instant,
+    access: ChartAccess,
+}
+
+impl Store {
+    fn archives(&self, charts: Vec<RemoteChart>, known: &Archives) -> (Archives, Option<Error>) {
+        let (mut archives, mut failure, mut bytes) = (Archives::new(), None, 0_usize);
+        for one in charts {
+            let archive = match known.get(&one.chart).filter(|archive| is_pinned(&one, archive)) {
+                Some(archive) => Ok(Arc::clone(archive)),
+                None => self.archive(&one),
+            };
+            let archive = archive.and_then(|archive| {
+                bytes = bytes.saturating_add(archive.len());
+                let reason =
+                    format!("the charts of the ConfigRepo have more than {} MiB", MAX_CHART_BYTES >> 20);
+                if bytes > MAX_CHART_BYTES {
+                    Err(Error::Chart { chart: one.chart.clone(), reason })
+                } else {
+                    Ok(archive)
+                }
+            });
+            match archive {
+                Ok(archive) => {
+                    archives.insert(one.chart, archive);
+                }
+                Err(error) => {
+                    failure.get_or_insert(error);
+                }
+            }
+        }
+        (archives, failure)
+    }
+
+    /// Reads an archive from disk, or downloads it.
+    fn archive(&self, one: &RemoteChart) -> Result<Arc<[u8]>, Error> {
+        if let Some(path) = self.path(&one.digest)
+            && let Ok(archive) = std::fs::read(path)
+            && is_pinned(one, &archive)
+        {
+            return Ok(archive.into());
+        }
+        let refuse = |reason: String| Error::Chart { chart: one.chart.clone(), reason };
+        let source =
+            ChartSource::parse(&one.chart).ok_or_else(|| refuse("its reference is invalid".into()))?;
+        if Instant::now() > self.until {
+            return Err(refuse("the downloads take too long; the next fetch continues".into()));
+        }
+        let archive = source.fetch(&self.access)?;
+        let digest = digest(&archive);
+        if !is_pinned(one, &archive) {
+            return Err(refuse(format!(
+                "its content was swapped: the repository serves {digest} for a version that was {}; a change needs a new version",
+                one.digest
+            )));
+        }
+        info!(chart = one.chart, digest, "fetched a chart");
+        if let Err(error) = self.write(&digest, &archive) {
+            warn!(chart = one.chart, %error, "cannot keep a chart on disk");
+        }
+        Ok(archive.into())
+    }
+
+    /// Returns the path of an archive; `None` if the digest is not one.
+    fn path(&self, digest: &str) -> Option<PathBuf> {
+        let hex = digest.strip_prefix("sha256:")?;
+        let is_hex = hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_hex.then(|| self.dir.join(&self.namespace).join(hex))
+    }
+
+    fn write(&self, digest: &str, archive: &[u8]) -> std::io::Result<()> {
+        let Some(path) = self.path(digest) else { return Ok(()) };
+        std::fs::create_dir_all(self.dir.join(&self.namespace))?;
+        std::fs::write(&path, archive)?;
+        evict(&self.dir, MAX_DISK_BYTES)
+    }
+}
+
+fn digest(archive: &[u8]) -> String {
+    format!("sha256:{}", hex(Sha256::digest(archive)))
+}
+
+/// Returns true if an archive is what was fetched first, or if none was.
+fn is_pinned(one: &RemoteChart, archive: &[u8]) -> bool {
+    one.digest.is_empty() || one.digest == digest(archive)
+}
+
+/// Deletes the oldest archives of all namespaces until the rest is within the limit.
+fn evict(dir: &Path, limit: u64) -> std::io::Result<()> {
+    let mut archives = Vec::new();
+    for namespace in std::fs::read_dir(dir)? {
+        for archive in std::fs::read_dir(namespace?.path())? {
+            let archive = archive?;
+            let metadata = archive.metadata()?;
+            archives.push((
+                metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+                archive.path(),
+                metadata.len(),
+            ));
+        }
+    }
+    archives.sort();
+    let mut total: u64 = archives.iter().map(|(.., bytes)| bytes).sum();
+    for (_, path, bytes) in archives {
+        if total <= limit {
+            break;
+        }
+        std::fs::remove_file(path)?;
+        total -= bytes;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "tests/charts.rs"]
+mod tests;
