@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use sha2::{Digest as _, Sha256};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -16,7 +15,7 @@ use super::fetch_places::FetchPlace;
 use super::mirrors::{FetchError, Mirrors};
 use crate::git::{ChartAccess, ChartSource, Error};
 use api::gitops::v1alpha1::{ConfigRepo, RemoteChart};
-use object::hex;
+use controllers::hub::config_repo::chart_digest;
 use object::tree::Checkout;
 use reconcile::Source;
 
@@ -163,7 +162,7 @@ impl Store {
             return Err(refuse("the downloads take too long; the next fetch continues".into()));
         }
         let archive = source.fetch(&self.access)?;
-        let digest = digest(&archive);
+        let digest = chart_digest(&archive);
         if !is_pinned(one, &archive) {
             return Err(refuse(format!(
                 "its content was swapped: the repository serves {digest} for a version that was {}; a change needs a new version",
@@ -192,13 +191,9 @@ impl Store {
     }
 }
 
-fn digest(archive: &[u8]) -> String {
-    format!("sha256:{}", hex(Sha256::digest(archive)))
-}
-
 /// Returns true if an archive is what was fetched first, or if none was.
 fn is_pinned(one: &RemoteChart, archive: &[u8]) -> bool {
-    one.digest.is_empty() || one.digest == digest(archive)
+    one.digest.is_empty() || one.digest == chart_digest(archive)
 }
 
 /// Deletes the oldest archives of all namespaces until the rest is within the limit.

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::anyhow;
-use sha2::{Digest as _, Sha256};
 
 use crate::cli::CommandError;
 use crate::cli::charts::Charts;
 use crate::cli::local_tree::add_charts;
 use api::gitops::v1alpha1::ConfigRepo;
+use controllers::hub::config_repo::chart_digest;
 use object::tree::{Checkout, FileTree, TreeEntry};
 use object::{Key, KeyFiles};
 use render::Parameters;
@@ -36,7 +36,7 @@ pub(super) fn with_charts<'a>(
         let pinned = repo.status.iter().flat_map(|status| &status.charts);
         for one in pinned.filter(|one| !one.digest.is_empty()) {
             let Some(archive) = tree.charts().get(&one.chart) else { continue };
-            let digest = format!("sha256:{}", object::hex(Sha256::digest(archive)));
+            let digest = chart_digest(archive);
             if digest != one.digest {
                 let (chart, was) = (&one.chart, &one.digest);
                 return Err(CommandError::hinted(

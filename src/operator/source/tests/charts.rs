@@ -63,7 +63,7 @@ impl Fixture {
 fn a_chart_is_downloaded_once_and_its_content_never_changes() {
     let fixture = Fixture::start();
     fixture.serves("one");
-    let pinned = digest(b"one");
+    let pinned = chart_digest(b"one");
     assert_eq!(fixture.archive("a", "").as_deref(), Ok("one"));
     fixture.serves("two");
     assert_eq!(fixture.archive("a", &pinned).as_deref(), Ok("one"), "it is on disk");
@@ -76,7 +76,7 @@ fn a_chart_is_downloaded_once_and_its_content_never_changes() {
     let swapped = fixture.archive("a", &pinned).unwrap_err();
     let expected = format!(
         "its content was swapped: the repository serves {} for a version that was {pinned}",
-        digest(b"two")
+        chart_digest(b"two")
     );
     assert!(swapped.contains(&expected), "{swapped}");
     fixture.serves("one");
@@ -92,7 +92,7 @@ fn one_missing_chart_does_not_hide_the_others_and_their_size_is_limited() {
     assert_eq!(archives.len(), 1);
     assert!(failure.unwrap().to_string().contains("index.yaml has no chart no"));
     let late = Store { until: Instant::now() - Duration::from_secs(1), ..fixture.store("a") };
-    let cached = RemoteChart { digest: digest(b"one"), ..fixture.chart("") };
+    let cached = RemoteChart { digest: chart_digest(b"one"), ..fixture.chart("") };
     assert!(late.archives(vec![cached], &Archives::new()).1.is_none(), "what is on disk takes no time");
     let (archives, failure) = late.archives(vec![fixture.chart("")], &Archives::new());
     assert!(archives.is_empty() && failure.unwrap().to_string().contains("the next fetch continues"));
@@ -134,7 +134,7 @@ async fn a_commit_with_the_charts_of_its_status_is_shared_until_one_of_them_chan
     let before = Source { checkout: Some(Arc::clone(&last)), ..Source::default() };
     let chart = RemoteChart {
         chart: "https://charts.invalid/web:1.2.3".into(),
-        digest: digest(b"one"),
+        digest: chart_digest(b"one"),
         ..RemoteChart::default()
     };
     repo.status.get_or_insert_default().charts.push(chart.clone());

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 
 use sha2::{Digest as _, Sha256};
 
-use super::gate::Gate;
 use api::gitops::v1alpha1::{ConfigRepo, RemoteChart};
 use engine::sync::Problem;
 use object::hex;
@@ -16,25 +15,16 @@ use object::tree::FileTree;
 /// Maximum number of remote charts. The definition has the same limit.
 const MAX_CHARTS: usize = 64;
 
-/// Decides about a commit that refers to remote charts that are not all in its tree.
-pub(super) fn gate(charts: &[String]) -> Gate {
-    if charts.len() <= MAX_CHARTS {
-        return Gate::Fetching(charts.to_vec());
-    }
+/// Returns the problem of a commit that refers to too many remote charts.
+pub(super) fn too_many(charts: &[String]) -> Option<Problem> {
     let count = charts.len();
     let message = format!("the commit refers to {count} remote charts, and at most {MAX_CHARTS} are allowed");
-    Gate::Refused(vec![Problem::of_commit("TooManyCharts", message)])
+    (count > MAX_CHARTS).then(|| Problem::of_commit("TooManyCharts", message))
 }
 
 /// Returns the charts that were requested earlier.
 pub(super) fn requested(repo: &ConfigRepo) -> Vec<String> {
     recorded(repo).map(|one| one.chart.clone()).collect()
-}
-
-/// Returns the charts that are not in a tree.
-pub(super) fn missing<'a>(charts: &'a [String], tree: &FileTree) -> Vec<&'a str> {
-    let missing = charts.iter().filter(|chart| !tree.charts().contains_key(*chart));
-    missing.map(String::as_str).collect()
 }
 
 /// Returns the record of charts: the digests of those that were fetched, now or earlier.
@@ -47,7 +37,7 @@ pub(super) fn record(repo: &ConfigRepo, charts: &[String], tree: &FileTree) -> V
             |one| RemoteChart::clone(one),
         );
         if let Some(archive) = tree.charts().get(chart).filter(|_| one.digest.is_empty()) {
-            one.digest = format!("sha256:{}", hex(Sha256::digest(archive)));
+            one.digest = chart_digest(archive);
         }
         one
     };
@@ -56,4 +46,9 @@ pub(super) fn record(repo: &ConfigRepo, charts: &[String], tree: &FileTree) -> V
 
 fn recorded(repo: &ConfigRepo) -> impl Iterator<Item = &RemoteChart> {
     repo.status.iter().flat_map(|status| &status.charts)
+}
+
+/// Returns the digest of a chart's archive, as in [`RemoteChart::digest`].
+pub fn chart_digest(archive: &[u8]) -> String {
+    format!("sha256:{}", hex(Sha256::digest(archive)))
 }

@@ -21,8 +21,8 @@ pub(super) enum Gate {
     NotFetched,
     /// The commit, or another one that decides about it, is being rendered.
     Rendering,
-    /// These remote charts of the commit are fetched first.
-    Fetching(Vec<String>),
+    /// The remote charts of the commit are fetched first.
+    Fetching,
     /// Charts of the commit draw random values for these releases first.
     Drawing(Arc<Vec<Key>>),
     /// The operator has not read something on the hub yet.

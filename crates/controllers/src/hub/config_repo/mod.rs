@@ -31,6 +31,7 @@ mod wakes;
 mod write;
 
 pub use crate::followed::is_same_repository;
+pub use charts::chart_digest;
 pub use depends::is_same_source;
 pub(super) use identity::RepoIdentity;
 use index::RepoIndex;

@@ -65,13 +65,13 @@ impl<'a> Commit<'a> {
             Err(Incomplete::Undrawn(releases)) => {
                 (Arc::default(), Some(random_values::gate(repo, source, releases)))
             }
-            Err(Incomplete::Unfetched(missing)) => {
-                let gate = charts::gate(&missing);
-                if let Gate::Fetching(missing) = &gate {
-                    charts.clone_from(missing);
+            Err(Incomplete::Unfetched(all)) => match charts::too_many(&all) {
+                Some(problem) => (Arc::default(), Some(Gate::Refused(vec![problem]))),
+                None => {
+                    charts.clone_from(&all);
+                    (Arc::default(), Some(Gate::Fetching))
                 }
-                (Arc::default(), Some(gate))
-            }
+            },
         };
         Ok(Self { repo, source, checkout, identity, recorded, unmet, desired, charts, incomplete })
     }

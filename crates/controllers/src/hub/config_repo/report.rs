@@ -99,7 +99,7 @@ pub(super) fn report(outcome: &Outcome<'_>) -> Plan {
         plan.events.extend(event::collision(repo, checkout));
         match &readiness {
             Some(readiness) => record(&mut status, readiness, now),
-            None if matches!(outcome.gate, Gate::Fetching(_)) => {}
+            None if matches!(outcome.gate, Gate::Fetching) => {}
             None => failure = None,
         }
     }
@@ -121,6 +121,13 @@ impl<'a> Outcome<'a> {
 
     fn checkout(&self) -> Option<&'a Checkout> {
         self.fetched()?.checkout.as_deref()
+    }
+
+    /// Returns the remote charts of the commit that have not been fetched.
+    fn missing_charts(&self) -> Vec<&'a str> {
+        let Some(checkout) = self.checkout() else { return Vec::new() };
+        let missing = self.charts.iter().copied().flatten();
+        missing.filter(|chart| !checkout.tree.charts().contains_key(*chart)).map(String::as_str).collect()
     }
 
     /// Returns the status after the writes of the plan, except for its conditions and its history.
@@ -185,10 +192,10 @@ impl<'a> Outcome<'a> {
             Gate::Suspended => suspended(repo),
             // The failure of the fetch is reported.
             Gate::NotFetched if self.source.is_some() => return Vec::new(),
-            Gate::Fetching(_) if self.source.is_some_and(|source| source.failure.is_some()) => {
+            Gate::Fetching if self.source.is_some_and(|source| source.failure.is_some()) => {
                 return Vec::new();
             }
-            Gate::NotFetched | Gate::Rendering | Gate::Fetching(_) | Gate::Drawing(_) | Gate::Reading(_)
+            Gate::NotFetched | Gate::Rendering | Gate::Fetching | Gate::Drawing(_) | Gate::Reading(_)
                 if is_kept =>
             {
                 return Vec::new();
@@ -196,9 +203,8 @@ impl<'a> Outcome<'a> {
             Gate::NotFetched => reconciling("Fetching", "the repository has not been fetched yet"),
             Gate::Rendering => reconciling("Rendering", format!("{name} is being rendered; {applied}")),
             Gate::Reading(why) => reconciling("Waiting", format!("{name} waits: {why}; {applied}")),
-            Gate::Fetching(charts) => {
-                let missing = self.checkout().map(|checkout| charts::missing(charts, &checkout.tree));
-                let missing = missing.unwrap_or_default().join(", ");
+            Gate::Fetching => {
+                let missing = self.missing_charts().join(", ");
                 reconciling("Waiting", format!("charts are being fetched: {missing}"))
             }
             Gate::Drawing(releases) => {
