@@ -34,6 +34,21 @@ pub enum PathEntry {
     Paths(Vec<String>),
 }
 
+impl PathEntry {
+    /// Returns the bytes of a file.
+    pub(super) fn file(&self) -> Option<&Arc<[u8]>> {
+        match self {
+            Self::File(bytes) => Some(bytes),
+            Self::Link(_)
+            | Self::Submodule
+            | Self::Large(_)
+            | Self::Absent
+            | Self::Names(_)
+            | Self::Paths(_) => None,
+        }
+    }
+}
+
 impl PartialEq for PathEntry {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -61,15 +76,7 @@ impl Eq for PathEntry {}
 impl Closure {
     /// Returns the files that were read, sorted by path.
     pub fn files(&self) -> impl Iterator<Item = (&str, &Arc<[u8]>)> {
-        self.seen.iter().filter_map(|(path, seen)| match seen {
-            PathEntry::File(bytes) => Some((path.as_str(), bytes)),
-            PathEntry::Link(_)
-            | PathEntry::Submodule
-            | PathEntry::Large(_)
-            | PathEntry::Absent
-            | PathEntry::Names(_)
-            | PathEntry::Paths(_) => None,
-        })
+        self.seen.iter().filter_map(|(path, seen)| Some((path.as_str(), seen.file()?)))
     }
 
     /// Returns the references of the remote charts that were read or are missing.

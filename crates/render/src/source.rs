@@ -194,15 +194,7 @@ impl<'a> Source<'a> {
 
     /// Returns the archive of a remote chart, if the tree has it.
     pub(super) fn chart(&self, reference: &str) -> Option<Arc<[u8]>> {
-        match self.entry(reference) {
-            PathEntry::File(archive) => Some(archive),
-            PathEntry::Link(_)
-            | PathEntry::Submodule
-            | PathEntry::Large(_)
-            | PathEntry::Absent
-            | PathEntry::Names(_)
-            | PathEntry::Paths(_) => None,
-        }
+        self.entry(reference).file().cloned()
     }
 
     /// Finds the target of a path in a file of directory `dir`. Returns None if it does not exist.

@@ -7,6 +7,11 @@ use super::harness::{Harness, Map, copy, map};
 use super::lookups::{deployment, found, listed, version};
 use crate::{Action, Controller, FailureKind, Plan, Read, Register as _, Site, View, Watches};
 
+/// Returns the action that creates the Deployment on the spoke, if it is missing.
+fn missing(view: &impl View) -> Read<Option<Action>> {
+    Ok(view.object(&deployment())?.is_none().then(|| Action::create(version(0)).on(Site::Spoke)))
+}
+
 /// Keeps a Deployment on the spoke, and reports it on the hub.
 struct Keeper;
 
@@ -18,8 +23,7 @@ impl Controller for Keeper {
 
     fn plan(key: &object::Key, view: &impl View, _: Timestamp) -> Read<Plan> {
         let (mut plan, hub) = (Plan::nothing(), copy(key));
-        let spoke = Action::create(version(0)).on(Site::Spoke);
-        plan.step(view.object(&deployment())?.is_none().then_some(spoke).into_iter().chain([hub]));
+        plan.step(missing(view)?.into_iter().chain([hub]));
         Ok(plan)
     }
 }
@@ -98,7 +102,7 @@ impl Controller for Holder {
 
     fn plan(_: &object::Key, view: &impl View, _: Timestamp) -> Read<Plan> {
         let mut plan = Plan::nothing();
-        plan.step(view.object(&deployment())?.is_none().then(|| Action::create(version(0)).on(Site::Spoke)));
+        plan.step(missing(view)?);
         Ok(plan)
     }
 }
