@@ -62,8 +62,8 @@ pub(super) fn quotes(error: &RenderError, decrypted: &Decrypted) -> bool {
 
 /// Replaces the details of an error that may quote plaintext.
 pub(super) fn without_details(error: RenderError) -> RenderError {
-    let RenderError { reason, file, through, undrawn, .. } = error;
+    let RenderError { reason, file, through, undrawn, charts, .. } = error;
     let message = "invalid after decryption; the details are hidden because they may contain secrets";
     let hint = "decrypt the file with sops, and render the result";
-    RenderError { through, undrawn, ..RenderError::new(reason, file, message).hint(hint) }
+    RenderError { through, undrawn, charts, ..RenderError::new(reason, file, message).hint(hint) }
 }

@@ -133,14 +133,12 @@ pub fn render_again(
             if error.file.is_empty() {
                 error.file = root;
             }
-            if build.source.quotes_plaintext(&error) {
-                return Err(decryption::without_details(*error));
-            }
+            let is_secret = build.source.quotes_plaintext(&error);
             let text = build.source.text_of(&error.file).unwrap_or_default();
             if !error.charts.is_empty() {
                 error.charts = build.source.into_closure().charts();
             }
-            Err(error.with_excerpt(&text))
+            Err(if is_secret { decryption::without_details(*error) } else { error.with_excerpt(&text) })
         }
     }
 }

@@ -158,6 +158,16 @@ fn messages_about_decrypted_files_contain_no_plaintext() {
 }
 
 #[test]
+fn a_remote_chart_is_fetched_although_its_name_is_a_decrypted_value() {
+    let kustomization = "secretGenerator: [{name: shop, envs: [app.env]}]\n\
+        helmCharts: [{name: canary, repo: 'https://charts.example.com', version: 1.2.3, releaseName: shop}]";
+    let tree = tree(&[("kustomization.yaml", kustomization)], &[("app.env", "app.env")]);
+    let error = rendered(&tree, &team()).unwrap_err();
+    assert!(!error.message.contains("canary"), "{error}");
+    assert_eq!(error.charts, ["https://charts.example.com/canary:1.2.3"]);
+}
+
+#[test]
 fn other_mistakes_keep_their_message_beside_decrypted_files() {
     let kustomization = ("kustomization.yaml", "resources: [secret.yaml, absent.yaml]");
     let tree = tree(&[kustomization], &[("secret.yaml", "secret.yaml")]);
