@@ -19,9 +19,9 @@ use render::Parameters;
 ///
 /// # Errors
 /// A chart cannot be downloaded, or its content is not what the operator fetched first.
-pub(super) fn with_charts<'a>(
+pub(super) fn with_charts(
     checkout: &Arc<Checkout>,
-    repos: impl Iterator<Item = &'a ConfigRepo>,
+    repos: &[ConfigRepo],
     keys: &BTreeMap<Key, Result<KeyFiles, String>>,
     charts: &RefCell<Charts>,
 ) -> Result<Arc<Checkout>, CommandError> {

@@ -132,14 +132,15 @@ impl Request<'_> {
             base.entry(repo).or_insert(applied);
         }
         let keys = decryption::keys(&same_source, secrets)?;
-        for (key, checkout) in &mut base {
-            let repos = same_source.iter().filter(|repo| Key::of(*repo) == *key);
-            *checkout = with_charts(checkout, repos, &keys, &self.charts)?;
+        for repo in &same_source {
+            if let Some(checkout) = base.get_mut(&Key::of(repo)) {
+                *checkout = with_charts(checkout, std::slice::from_ref(repo), &keys, &self.charts)?;
+            }
         }
         let commit = ProposedCommit {
             repo: repo.clone(),
             base,
-            head: with_charts(&self.head, same_source.iter(), &keys, &self.charts)?,
+            head: with_charts(&self.head, &same_source, &keys, &self.charts)?,
             refused,
             seeds: seeds.known.clone(),
             keys,
