@@ -75,8 +75,7 @@ fn digests(directory: &Path) -> BTreeMap<String, String> {
         if path.is_dir() {
             waiting.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
         } else {
-            let sum = Sha256::digest(fs::read(&path).unwrap());
-            let sum = sum.iter().map(|byte| format!("{byte:02x}")).collect();
+            let sum = object::hex(Sha256::digest(fs::read(&path).unwrap()));
             found.insert(path.strip_prefix(directory).unwrap().to_str().unwrap().to_owned(), sum);
         }
     }

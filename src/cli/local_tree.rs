@@ -160,7 +160,7 @@ fn read_tree(dir: &Path, prefix: &str, tree: &mut FileTree, read: &mut Read) -> 
                 tree.insert_link(path, target.to_string_lossy().into_owned());
             }
         } else if kind.is_file()
-            && let Ok(bytes) = read_file(&full)
+            && let Ok(bytes) = read_file(&full, MAX_FILE_BYTES)
         {
             read.bytes += bytes.len();
             tree.insert(path, bytes);
@@ -178,10 +178,10 @@ fn read_tree(dir: &Path, prefix: &str, tree: &mut FileTree, read: &mut Read) -> 
     Ok(())
 }
 
-/// Reads a file, up to one byte more than the renderer accepts.
-fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
+/// Reads a file, up to one byte more than a limit.
+pub(crate) fn read_file(path: &Path, limit: usize) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    File::open(path)?.take(limit as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

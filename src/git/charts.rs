@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer};
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::transport::{ApiResponse, Arrivals, Session, SessionLimits, TransportLimits, get};
+use super::transport::{ApiResponse, Arrivals, Session, SessionLimits, TransportLimits, get, header};
 use super::{Credentials, Egress, Error, Remote};
 use object::hex;
 
@@ -208,8 +208,7 @@ impl ChartAccess {
         let mut headers = vec![(ACCEPT, MANIFEST.to_owned())];
         let mut answer = self.get(&format!("{base}/manifests/{tag}"), &headers, MAX_MANIFEST)?;
         if answer.status == StatusCode::UNAUTHORIZED {
-            let challenge = answer.headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
-            let token = self.token(challenge.unwrap_or_default(), path)?;
+            let token = self.token(header(&answer.headers, WWW_AUTHENTICATE), path)?;
             headers.push((AUTHORIZATION, format!("Bearer {token}")));
             answer = self.get(&format!("{base}/manifests/{tag}"), &headers, MAX_MANIFEST)?;
         }
@@ -255,7 +254,7 @@ impl ChartAccess {
         if !answer.status.is_redirection() {
             return ok(answer);
         }
-        let location = answer.headers.get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let location = header(&answer.headers, LOCATION);
         let address = Remote::parse(location.split(['?', '#']).next().unwrap_or_default());
         let host = address.ok().and_then(|remote| remote.address(443).map(|at| at.host.to_owned()));
         let host = host.ok_or_else(|| format!("{url} redirects to an invalid address"))?;

@@ -4,8 +4,8 @@
 //! same input gives the same output on every machine. Without a seed, it rejects charts whose documents contain
 //! random values. It reads no file, queries no cluster and starts no process.
 //!
-//! `load` reads the chart, packed or not, `values` and `dependencies` compute its values, `engine` runs its templates in Go's
-//! language (`template`, `funcs`, `print`), and `manifest` sorts the output.
+//! `load` reads the chart, packed or not, `values` and `dependencies` compute its values, `engine` runs its templates
+//! in Go's language (`template`, `funcs`, `print`), and `manifest` sorts the output.
 
 mod budget;
 mod capabilities;

@@ -14,5 +14,3 @@ pub(crate) const MAX_WRAPPED_BYTES: usize = 4096;
 pub(crate) const MAX_STANZAS: usize = 4;
 /// Private keys in one Secret. A rotation has two.
 pub(crate) const MAX_KEYS: usize = 20;
-/// Memory of a compiled regular expression.
-pub(crate) const MAX_PATTERN_MEMORY: usize = 1 << 20;

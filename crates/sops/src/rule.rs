@@ -1,11 +1,11 @@
 //! The rule of a file that tells encrypted values from plain ones.
 
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 
 use crate::cipher::PREFIX;
 use crate::error::Error;
-use crate::limits::MAX_PATTERN_MEMORY;
 use crate::tree::Value;
+use object::pattern::compile_within;
 
 /// The suffix of keys with plain values in a file without a rule.
 const DEFAULT_SUFFIX: &str = "_unencrypted";
@@ -47,12 +47,7 @@ impl Rule {
     /// Returns true if the rule matches a key.
     pub(crate) fn matches(&self, key: &str) -> bool {
         match self {
-            Self::Encrypted(Matcher::Suffix(suffix)) | Self::Plain(Matcher::Suffix(suffix)) => {
-                key.ends_with(suffix.as_str())
-            }
-            Self::Encrypted(Matcher::Pattern(pattern)) | Self::Plain(Matcher::Pattern(pattern)) => {
-                pattern.is_match(key)
-            }
+            Self::Encrypted(matcher) | Self::Plain(matcher) => matcher.matches(key),
             Self::Comments => false,
         }
     }
@@ -67,8 +62,19 @@ impl Rule {
     }
 }
 
+impl Matcher {
+    fn matches(&self, key: &str) -> bool {
+        match self {
+            Self::Suffix(suffix) => key.ends_with(suffix.as_str()),
+            Self::Pattern(pattern) => pattern.is_match(key),
+        }
+    }
+}
+
 fn pattern(text: &str) -> Result<Matcher, Error> {
-    let pattern = RegexBuilder::new(text).size_limit(MAX_PATTERN_MEMORY).build();
+    // A file has one rule, so it may take as much as a pattern may.
+    let mut bytes = usize::MAX;
+    let pattern = compile_within(text, &mut bytes);
     let refuse = |_| Error::Malformed("its regular expression is invalid or too large".into());
     pattern.map(Matcher::Pattern).map_err(refuse)
 }

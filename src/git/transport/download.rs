@@ -8,7 +8,7 @@ use hyper::body::Bytes;
 use super::Session;
 use super::api::ApiResponse;
 use super::client::{AGENT, exchange};
-use super::refusal::header;
+use super::refusal::{header, path_on_host};
 use super::session::Part;
 use crate::git::Error;
 
@@ -70,13 +70,6 @@ fn get_once(
 
 /// Returns the path and query of a redirect on the same host.
 fn redirect_on_host(session: &Session, answer: &ApiResponse) -> Option<String> {
-    let location = header(&answer.headers, LOCATION);
-    let scheme = session.remote.url().split("://").next().unwrap_or_default();
-    let here = format!("{scheme}://{}", session.remote.authority());
-    let target = match location.split_at_checked(here.len()) {
-        Some((host, target)) if host.eq_ignore_ascii_case(&here) => target,
-        _ => location,
-    };
-    let is_on_host = answer.status.is_redirection() && target.starts_with('/') && !target.starts_with("//");
-    is_on_host.then(|| target.split('#').next().unwrap_or_default().to_owned())
+    let target = path_on_host(session, header(&answer.headers, LOCATION))?;
+    answer.status.is_redirection().then(|| target.split('#').next().unwrap_or_default().to_owned())
 }

@@ -34,6 +34,7 @@ pub(crate) use arrivals::Arrivals;
 pub(super) use download::get;
 pub use egress::Egress;
 pub(super) use proxy::Proxy;
+pub(super) use refusal::header;
 pub use session::TransportLimits;
 pub(super) use session::{Session, SessionLimits};
 pub(super) use subtransport::register;

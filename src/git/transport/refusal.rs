@@ -21,7 +21,7 @@ const LONGEST_PAUSE: Duration = Duration::from_hours(1);
 const LIST: &str = "/info/refs";
 
 /// Returns the text of a header; empty if there is none.
-pub(super) fn header(headers: &HeaderMap, name: HeaderName) -> &str {
+pub(in crate::git) fn header(headers: &HeaderMap, name: HeaderName) -> &str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
@@ -36,16 +36,20 @@ pub(super) fn redirected(session: &Session, headers: &HeaderMap) -> Result<Strin
         let reason = format!("it redirects to {address:?}, which is not the address of a repository");
         return Err(Error::Auth { url: session.remote.to_string(), reason: session.hide(&reason) });
     };
+    path_on_host(session, repository).map(str::to_owned).ok_or_else(|| {
+        session.unreachable(format!("it redirects to {repository:?}; if that is right, make it the URL"))
+    })
+}
+
+/// Returns the path of an address on the host of a session; `None` if it is on another host.
+pub(super) fn path_on_host<'a>(session: &Session, address: &'a str) -> Option<&'a str> {
     let scheme = session.remote.url().split("://").next().unwrap_or_default();
     let here = format!("{scheme}://{}", session.remote.authority());
-    let path = match repository.split_at_checked(here.len()) {
+    let path = match address.split_at_checked(here.len()) {
         Some((host, path)) if host.eq_ignore_ascii_case(&here) => path,
-        _ => repository,
+        _ => address,
     };
-    if path.starts_with('/') && !path.starts_with("//") {
-        return Ok(path.to_owned());
-    }
-    Err(session.unreachable(format!("it redirects to {repository:?}; if that is right, make it the URL")))
+    (path.starts_with('/') && !path.starts_with("//")).then_some(path)
 }
 
 /// Returns the error for a status other than 200.

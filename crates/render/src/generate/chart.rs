@@ -119,7 +119,8 @@ impl Build<'_> {
             return Ok(Some(Found { path, files, is_packed: false }));
         }
         if repo.is_empty() {
-            return Err(missing(chart, chart_home, &path));
+            let message = format!("the chart {name:?} is not in this repository: there is no {path:?}");
+            return Err(absent(chart, chart_home, Reason::NotFound, message));
         }
         if is_pulled
             && let Some(PathTarget::File(path, archive)) =
@@ -131,7 +132,9 @@ impl Build<'_> {
         match self.source.chart(&reference) {
             Some(archive) => unpacked(reference, &archive, chart).map(Some),
             None => {
-                self.unfetched.get_or_insert_with(|| unfetched(chart, chart_home)).charts.push(reference);
+                let message = format!("the chart {name:?} {version} of {repo:?} was not fetched");
+                let error = || absent(chart, chart_home, Reason::Remote, message);
+                self.unfetched.get_or_insert_with(error).charts.push(reference);
                 Ok(None)
             }
         }
@@ -354,19 +357,9 @@ fn reference(chart: &HelmChart, chart_home: &str) -> Result<String> {
     Ok(format!("{}/{name}:{version}", repo.trim_end_matches('/')))
 }
 
-/// Returns the error for a chart that is not in the repository.
-fn missing(chart: &HelmChart, chart_home: &str, path: &str) -> Box<RenderError> {
-    let HelmChart { name, location, field, .. } = chart;
-    let message = format!("the chart {name:?} is not in this repository: there is no {path:?}");
-    let error = RenderError::at(Reason::NotFound, location, message).field(field.clone());
-    Box::new(error.hint(commit_hint(chart, chart_home)))
-}
-
-/// Returns the error for a remote chart that the tree lacks.
-fn unfetched(chart: &HelmChart, chart_home: &str) -> Box<RenderError> {
-    let HelmChart { name, version, repo, location, field, .. } = chart;
-    let message = format!("the chart {name:?} {version} of {repo:?} was not fetched");
-    let error = RenderError::at(Reason::Remote, location, message).field(field.clone());
+/// Returns the error for a chart that the tree lacks.
+fn absent(chart: &HelmChart, chart_home: &str, reason: Reason, message: String) -> Box<RenderError> {
+    let error = RenderError::at(reason, &chart.location, message).field(chart.field.clone());
     Box::new(error.hint(commit_hint(chart, chart_home)))
 }
 

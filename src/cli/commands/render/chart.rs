@@ -1,13 +1,11 @@
 //! `wheelwright render --chart`: prints the same as `helm template`.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 
-use crate::cli::local_tree::draw_seed;
+use crate::cli::local_tree::{draw_seed, read_file};
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
 use chart::{Fresh, Hooks, KUBE_VERSION, MAX_BYTES, Request, Tree, Values, Work};
@@ -97,9 +95,7 @@ fn refused(chart: &Path, error: chart::Error) -> CommandError {
 
 /// Reads an archive, up to the size that a chart may have.
 fn read_archive(path: &Path) -> Result<Vec<u8>, CommandError> {
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes));
-    read.with_context(|| format!("cannot read {}", path.display()))?;
+    let bytes = read_file(path, MAX_BYTES).with_context(|| format!("cannot read {}", path.display()))?;
     if bytes.len() > MAX_BYTES {
         return Err(anyhow!("{} has more than {MAX_BYTES} bytes", path.display()).into());
     }
