@@ -59,8 +59,8 @@ impl Mirrors {
         let known = last.map(|last| last.tree.charts().clone()).unwrap_or_default();
         let is_known =
             |one: &RemoteChart| known.get(&one.chart).is_some_and(|archive| is_pinned(one, archive));
-        let has_all = charts.len() == known.len() && charts.iter().all(is_known);
-        if let Some(last) = last.filter(|last| has_all && last.revision == checkout.revision) {
+        let has_all = || charts.len() == known.len() && charts.iter().all(is_known);
+        if let Some(last) = last.filter(|last| last.revision == checkout.revision && has_all()) {
             return (Arc::clone(last), None);
         }
         let (archives, failure) = match self.archives(repo, charts, known).await {
@@ -163,7 +163,7 @@ impl Store {
         }
         let archive = source.fetch(&self.access)?;
         let digest = chart_digest(&archive);
-        if !is_pinned(one, &archive) {
+        if !one.digest.is_empty() && one.digest != digest {
             return Err(refuse(format!(
                 "its content was swapped: the repository serves {digest} for a version that was {}; a change needs a new version",
                 one.digest
@@ -171,7 +171,7 @@ impl Store {
         }
         info!(chart = one.chart, digest, "fetched a chart");
         if let Err(error) = self.write(&digest, &archive) {
-            warn!(chart = one.chart, %error, "cannot keep a chart on disk");
+            warn!(chart = one.chart, %error, "cannot store a chart on disk");
         }
         Ok(archive.into())
     }

@@ -93,11 +93,8 @@ impl Secrets {
         if repo.status.as_ref().is_none_or(|status| status.random_values.is_empty()) {
             return None;
         }
-        match (self.get_opt(&random_values::key(repo)).await, before) {
-            (Ok(secret), _) => secret.map(|secret| random_values::seed(repo, &secret)),
-            (Err(_), Some(Ok(seed))) => Some(Ok(*seed)),
-            (Err(error), _) => Some(Err(error.to_string())),
-        }
+        let seed = |secret: Option<Secret>| secret.map(|secret| random_values::seed(repo, &secret));
+        self.get_or(before, &random_values::key(repo), seed).await
     }
 
     /// Reads the keys that decrypt the files of a ConfigRepo; `None` without `spec.decryption`. `before` are the
@@ -108,12 +105,23 @@ impl Secrets {
         before: Option<&Result<KeyFiles, String>>,
     ) -> Option<Result<KeyFiles, String>> {
         let key = decryption::key(repo)?;
-        Some(match (self.get_opt(&key).await, before) {
-            (Ok(Some(secret)), _) => Ok(decryption::keys(&secret)),
-            (Ok(None), _) => Err(format!("the Secret {key} with the keys does not exist; create it")),
-            (Err(_), Some(Ok(keys))) => Ok(keys.clone()),
-            (Err(error), _) => Err(error.to_string()),
-        })
+        let missing = || format!("the Secret {key} with the keys does not exist; create it");
+        let keys = |secret: Option<Secret>| Some(secret.as_ref().map(decryption::keys).ok_or_else(missing));
+        self.get_or(before, &key, keys).await
+    }
+
+    /// Reads a value from a Secret. While the hub does not answer, the value is the last one.
+    async fn get_or<T: Clone>(
+        &self,
+        before: Option<&Result<T, String>>,
+        key: &Key,
+        value: impl FnOnce(Option<Secret>) -> Option<Result<T, String>>,
+    ) -> Option<Result<T, String>> {
+        match (self.get_opt(key).await, before) {
+            (Ok(secret), _) => value(secret),
+            (Err(_), Some(Ok(before))) => Some(Ok(before.clone())),
+            (Err(error), _) => Some(Err(error.to_string())),
+        }
     }
 
     async fn get(&self, key: &Key) -> Result<Secret, Error> {

@@ -2,7 +2,7 @@
 
 use super::gate::Gate;
 use super::read::Commit;
-use super::status::MAX_LISTED;
+use super::status::{MAX_LISTED, count};
 use api::gitops::v1alpha1::{HeldChanges, ListedObjects, PlanApproval};
 use api::names::APPROVE_PLAN_ANNOTATION;
 use engine::sync::{ApplyRule, ObjectId, SyncPlan};
@@ -62,7 +62,7 @@ fn changes(commit: &Commit<'_>, sync: &SyncPlan<'_>, view: &impl View) -> HeldCh
 
 /// Returns the first objects of a list and the total number; `None` if there are none.
 fn listed(ids: &[ObjectId]) -> Option<ListedObjects> {
-    let total = i32::try_from(ids.len()).unwrap_or(i32::MAX);
+    let total = count(ids.len());
     let objects = ids.iter().take(MAX_LISTED).map(|id| id.entry("")).collect();
     (total > 0).then(|| ListedObjects { total, objects, ..ListedObjects::default() })
 }

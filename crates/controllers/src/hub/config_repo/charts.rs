@@ -1,9 +1,7 @@
 //! Requests the remote charts of a commit, and pins their content.
 //!
-//! The status lists the charts. The source controller fetches those and adds them to the tree of the commit. The first
+//! The status lists the charts. The source controller fetches them and adds them to the tree of the commit. The first
 //! content of a version is recorded, so that the same commit always renders the same objects.
-
-use std::collections::BTreeMap;
 
 use sha2::{Digest as _, Sha256};
 
@@ -29,13 +27,9 @@ pub(super) fn requested(repo: &ConfigRepo) -> Vec<String> {
 
 /// Returns the record of charts: the digests of those that were fetched, now or earlier.
 pub(super) fn record(repo: &ConfigRepo, charts: &[String], tree: &FileTree) -> Vec<RemoteChart> {
-    let recorded: BTreeMap<&str, &RemoteChart> =
-        recorded(repo).map(|one| (one.chart.as_str(), one)).collect();
     let record = |chart: &String| {
-        let mut one = recorded.get(chart.as_str()).map_or_else(
-            || RemoteChart { chart: chart.clone(), ..RemoteChart::default() },
-            |one| RemoteChart::clone(one),
-        );
+        let known = recorded(repo).find(|one| one.chart == *chart).cloned();
+        let mut one = known.unwrap_or_else(|| RemoteChart { chart: chart.clone(), ..RemoteChart::default() });
         if let Some(archive) = tree.charts().get(chart).filter(|_| one.digest.is_empty()) {
             one.digest = chart_digest(archive);
         }

@@ -38,10 +38,7 @@ pub(super) fn observe<'a>(
     rules: &[IgnoreRule],
     view: &impl View,
 ) -> Result<Observation<'a>, Gate> {
-    // Argo CD applies a hook at a certain point of its sync, and often deletes it afterwards.
-    let is_expected =
-        |wanted: &&Arc<DesiredObject>| wanted.apply != ApplyRule::Ignore && wanted.hook().is_none();
-    let expected: Vec<_> = commit.desired.objects.iter().filter(is_expected).collect();
+    let expected: Vec<_> = commit.expected().collect();
     let is_hidden = |wanted: &&&Arc<DesiredObject>| {
         commit.identity != RepoIdentity::Operator && sync::is_secret(&wanted.reference.gvk)
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::gate::Gate;
 use super::read::Commit;
 use super::status::FORBIDDEN;
-use engine::sync::{ApplyRule, DesiredObject, Problem};
+use engine::sync::{DesiredObject, Problem};
 use reconcile::{ReadErrorReason, View};
 
 /// Refuses a commit with kinds that the operator may not list.
@@ -15,10 +15,7 @@ use reconcile::{ReadErrorReason, View};
 /// Returns the problems of these kinds.
 pub(super) fn check(commit: &Commit<'_>, view: &impl View) -> Result<(), Gate> {
     let mut kinds = BTreeSet::new();
-    let is_applied =
-        |object: &&Arc<DesiredObject>| object.apply != ApplyRule::Ignore && object.hook().is_none();
-    let applied = commit.desired.objects.iter().filter(is_applied);
-    let first_of_kinds = applied.filter(|object| kinds.insert(&object.reference.gvk));
+    let first_of_kinds = commit.expected().filter(|object| kinds.insert(&object.reference.gvk));
     let problems: Vec<_> = first_of_kinds.filter_map(|object| refusal(object, view)).collect();
     if problems.is_empty() { Ok(()) } else { Err(Gate::Forbidden(problems)) }
 }

@@ -13,7 +13,7 @@ use super::inventory::Recorded;
 use super::random_values;
 use super::status::revision;
 use api::gitops::v1alpha1::{ConfigRepo, Revision};
-use engine::sync::{self, ApplyRule, Desired};
+use engine::sync::{self, ApplyRule, Desired, DesiredObject};
 use object::Gvk;
 use object::text::short_commit;
 use object::tree::Checkout;
@@ -89,6 +89,12 @@ impl<'a> Commit<'a> {
     /// Returns it for the status; `before` is the revision that was recorded there.
     pub(super) fn revision(&self, before: Option<&Revision>, now: Timestamp) -> Option<Revision> {
         Some(revision(before, self.checkout, self.repo, &self.desired.digest, now))
+    }
+
+    /// Returns the objects that must exist on the hub. Argo CD applies a hook at a certain point of its sync, and
+    /// often deletes it afterwards.
+    pub(super) fn expected(&self) -> impl Iterator<Item = &Arc<DesiredObject>> {
+        self.desired.objects.iter().filter(|one| one.apply != ApplyRule::Ignore && one.hook().is_none())
     }
 
     /// Returns the number of objects that it applies.

@@ -12,8 +12,8 @@ use super::observe::Observation;
 use super::policy::health_timeout;
 use super::read::Commit;
 use super::status::{
-    FORBIDDEN, MAX_LISTED, Phase, Readiness, TRANSIENT, applied_before, is_about, is_waiting, record, seen,
-    still_applied,
+    FORBIDDEN, MAX_LISTED, Phase, Readiness, TRANSIENT, applied_before, count, is_about, is_waiting, record,
+    seen, still_applied,
 };
 use super::{charts, event, moves, random_values};
 use api::condition::{self, Conditions as _};
@@ -93,7 +93,7 @@ pub(super) fn report(outcome: &Outcome<'_>) -> Plan {
     let wakes = all.iter().filter_map(|readiness| readiness.until).chain(outcome.wake_at());
     let mut plan = Plan { wake_at: wakes.min(), ..Plan::default() };
     let mut readiness = all.into_iter().next();
-    // A result that is kept is kept over a failed fetch, too.
+    // If the earlier result is kept, a failed fetch does not replace it.
     let mut failure = outcome.fetched().and_then(|source| source.failure.as_ref());
     if let Some(checkout) = outcome.checkout() {
         plan.events.extend(event::collision(repo, checkout));
@@ -688,8 +688,4 @@ fn is_applied(commit: &str, status: &ConfigRepoStatus) -> String {
 fn and_more(objects: usize) -> String {
     let more = objects.saturating_sub(1);
     if more > 0 { format!(" and {more} more") } else { String::new() }
-}
-
-fn count(objects: usize) -> i32 {
-    i32::try_from(objects).unwrap_or(i32::MAX)
 }

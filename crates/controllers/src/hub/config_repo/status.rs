@@ -91,13 +91,15 @@ pub(super) fn is_about(repo: &ConfigRepo, commit: &str) -> bool {
     })
 }
 
+/// Returns a number of objects for the status.
+pub(super) fn count(objects: usize) -> i32 {
+    i32::try_from(objects).unwrap_or(i32::MAX)
+}
+
 /// Returns true if the status reports that the operator waits for its own reads.
 pub(super) fn is_waiting(repo: &ConfigRepo) -> bool {
-    let conditions = repo.status.iter().flat_map(|status| &status.conditions);
-    conditions.into_iter().any(|condition| {
-        condition.type_ == RECONCILING
-            && condition.is_true()
-            && matches!(condition.reason.as_str(), "Fetching" | "Rendering" | "Waiting")
+    repo.condition(RECONCILING).is_some_and(|condition| {
+        condition.is_true() && matches!(condition.reason.as_str(), "Fetching" | "Rendering" | "Waiting")
     })
 }
 
