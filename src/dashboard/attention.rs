@@ -49,7 +49,7 @@ pub(super) fn band(shown: &Shown, now: Timestamp) -> Markup {
             }
             (rows(needs.iter().take(SHOWN)))
             @if needs.len() > SHOWN {
-                p .empty { a #more-attention href="attention" { "Everything that needs attention, with " (needs.len() - SHOWN) " more" } }
+                p .empty { a #more-attention href="attention" { "Show " (needs.len() - SHOWN) " more" } }
             }
         }
     }
@@ -108,7 +108,7 @@ fn needs(shown: &Shown, now: Timestamp) -> Vec<Need> {
 }
 
 fn of_repository(repository: &Repository, now: Timestamp) -> Vec<Need> {
-    let Repository { name, seen, ready, reconciling, message, report_error, unanswered, .. } = repository;
+    let Repository { name, seen, message, report_error, unanswered, .. } = repository;
     let address = format!("repository?of={}", encoded(name));
     let commit = |what: &str| {
         html! {
@@ -117,9 +117,7 @@ fn of_repository(repository: &Repository, now: Timestamp) -> Vec<Need> {
     };
     let open = html! { a .btn href=(address) { "Open" } };
     let mut needs = Vec::new();
-    let is_new = repository.reason == "Unknown";
-    let waits = !repository.held_plan.is_empty() || repository.held_deletions.is_some();
-    if !ready && !reconciling && !waits && !repository.suspended && !is_new {
+    if super::repository::summary(repository).0 == State::Failed {
         let is_rejected = seen != &repository.applied && !seen.is_empty();
         needs.push(Need {
             state: State::Failed,
@@ -157,7 +155,7 @@ fn of_repository(repository: &Repository, now: Timestamp) -> Vec<Need> {
             what: "Deletions wait".into(),
             cause: html! {
                 (commit("deletions")) br; (counted(held.total(), "object"))
-                @if !held.until.is_empty() { " until they are deleted without an approval " (ago(&held.until, now)) }
+                @if !held.until.is_empty() { ", to be deleted without an approval " (ago(&held.until, now)) }
             },
             action: html! { a .btn.go href=(address) { "Review" } },
         });
@@ -186,21 +184,12 @@ fn of_workload(workload: &WorkloadSummary, shown: &Shown) -> Vec<Need> {
         let action = html! { @if what == failing { (undo) } (open) };
         needs.push(Need { state, what: what.into(), cause, action });
     };
-    let is_stopped = |one: &&ClusterSummary| one.state.is_failure() || one.state.is_quarantined();
-    let failed: Vec<_> = workload.clusters().filter(|one| State::of(one) == State::Failed).collect();
-    let (failed, broken): (Vec<_>, Vec<_>) = failed.into_iter().partition(|one| is_stopped(one));
+    let in_state = |state: State| workload.clusters().filter(move |one| State::of(one) == state);
+    let (failed, broken): (Vec<_>, Vec<_>) = in_state(State::Failed).partition(|one| one.state.has_failed());
     need(State::Failed, failing, failed);
     need(State::Failed, "Not working", broken);
-    need(
-        State::Warned,
-        "Reports an error",
-        workload.clusters().filter(|one| State::of(one) == State::Warned).collect(),
-    );
-    need(
-        State::Returned,
-        "Rolled back",
-        workload.clusters().filter(|one| State::of(one) == State::Returned).collect(),
-    );
+    need(State::Warned, "Reports an error", in_state(State::Warned).collect());
+    need(State::Returned, "Rolled back", in_state(State::Returned).collect());
     for (token, about) in approvals {
         let action =
             html! { @if shown.change_rollouts { (actions::approve(workload, token, about)) } (open) };

@@ -115,7 +115,7 @@ pub(super) fn page(
             None => p .note.dim { "You may not get this managedcluster, so its conditions are not shown." },
         }
         section .panel aria-labelledby="add-ons" {
-            header { h2 #add-ons { "What runs" } }
+            header { h2 #add-ons { "Add-ons" } }
             @if rights.may(Right::ListAddOnsOfClusters, name) { (table(&add_ons)) }
             @else { p .empty { "You may not list managedclusteraddons here, so they are not shown." } }
         }
@@ -409,7 +409,7 @@ fn work(row: &Row<'_>) -> Markup {
                 }
                 @for problem in problems { p .small.why { (problem) } }
                 ul { @for object in objects.iter().take(SHOWN) { (leaf(object)) } }
-                @if objects.len() > SHOWN { p .small.dim { (objects.len() - SHOWN) " more, all as healthy as the last" } }
+                @if objects.len() > SHOWN { p .small.dim { (objects.len() - SHOWN) " more are not shown" } }
             }
             @if let Some((workload, on)) = rollout {
                 p .small { (state(State::of(on), on.label())) " " (on.version(workload)) " "

@@ -11,7 +11,6 @@ use super::state::State;
 use api::names::CLUSTER_SET_LABEL;
 use controllers::hub::overview::{ClusterSummary, GroupSummary, WorkloadSummary};
 use engine::plural::counted;
-use engine::rollout::ClusterState;
 
 /// The largest fleet with a cell per cluster, which is about 60 kB of HTML. Larger fleets are shown as tiles.
 pub(super) const CELLS: usize = 640;
@@ -54,26 +53,9 @@ impl<'a> Cell<'a> {
             version: cluster.version(workload),
             why: &cluster.message,
             since: cluster.since,
-            until: ends(&cluster.state),
+            until: cluster.state.ends(),
             group: group.to_owned(),
         }
-    }
-}
-
-/// Returns the latest time at which a state ends, if it has one.
-pub(super) fn ends(state: &ClusterState) -> Option<Timestamp> {
-    match state {
-        ClusterState::Progressing { deadline, .. } | ClusterState::Failed { deadline } => *deadline,
-        ClusterState::Soaking { until } => Some(*until),
-        ClusterState::Done
-        | ClusterState::TimedOut
-        | ClusterState::Starting
-        | ClusterState::Waiting(_)
-        | ClusterState::Skipped
-        | ClusterState::Unreachable { .. }
-        | ClusterState::Returning { .. }
-        | ClusterState::Returned { .. }
-        | ClusterState::Quarantined => None,
     }
 }
 
@@ -130,26 +112,14 @@ pub(super) fn cells(shown: &Shown) -> Vec<Cell<'_>> {
         until: None,
         group: "No rollout".into(),
     };
-    let others: Vec<_> = clusters
-        .labels
-        .keys()
-        .map(String::as_str)
-        .filter(|name| !places.contains_key(name))
-        .map(idle)
-        .collect();
-    cells.extend(others);
+    let names = clusters.labels.keys().map(String::as_str);
+    cells.extend(names.filter(|name| !places.contains_key(name)).map(idle));
     let silent: BTreeMap<&str, &str> =
         clusters.troubled.iter().map(|one| (one.name.as_str(), one.message.as_str())).collect();
     for cell in cells.iter_mut().filter(|cell| cell.state > State::Unreachable) {
         if let Some(why) = silent.get(cell.name) {
-            *cell = Cell {
-                state: State::Unreachable,
-                label: "Not available".into(),
-                why,
-                since: None,
-                until: None,
-                ..cell.clone()
-            };
+            (cell.state, cell.label, cell.why) = (State::Unreachable, "Not available".into(), why);
+            (cell.since, cell.until) = (None, None);
         }
     }
     cells
@@ -343,25 +313,23 @@ pub(super) fn drawn(cell: &Cell<'_>, is_named: bool) -> Markup {
 /// Returns the cells of a group in a large fleet: cells for clusters that a person should look at, as long as
 /// there is room, then tiles of clusters in the same state.
 fn folded(group: &Group<'_>, room: &mut usize) -> Markup {
-    let is_single = |cell: &&&Cell<'_>| cell.state.is_exception();
-    let singles: Vec<_> = group.cells.iter().filter(is_single).take(*room).collect();
-    *room -= singles.len();
-    let mut rest: BTreeMap<State, Vec<&str>> = BTreeMap::new();
-    let mut left = singles.len();
+    let (mut singles, mut rest) = (Vec::new(), BTreeMap::<State, Vec<&str>>::new());
     for cell in &group.cells {
-        if cell.state.is_exception() && left > 0 {
-            left -= 1;
+        if cell.state.is_exception() && singles.len() < *room {
+            singles.push(cell);
         } else {
             rest.entry(cell.state).or_default().push(cell.name);
         }
     }
+    *room -= singles.len();
     html! {
         div .cells {
             @for cell in singles { (drawn(cell, false)) }
             @for (state, names) in &rest {
+                @let address = group.address(state.class());
                 @for tile in names.chunks(TILE) {
                     a class={ "c tile " (state.class()) } tabindex="-1"
-                        href=(group.address(state.class()))
+                        href=(address)
                         title={ (tile.len()) " " (state.word().to_lowercase()) ": "
                             (tile.first().unwrap_or(&"")) " to " (tile.last().unwrap_or(&"")) } { (tile.len()) }
                 }

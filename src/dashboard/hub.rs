@@ -136,8 +136,8 @@ enum Refusal {
     NoPlacement(String),
     /// The cluster does not exist, or the visitor may see none of its objects.
     NoCluster(String),
-    /// The subject of the page does not exist, or the visitor may not see it.
-    Missing(Box<FleetQuery>),
+    /// The subject of the page does not exist, or the visitor may not see it. Has the page that says so.
+    Missing(String),
 }
 
 impl IntoResponse for Refusal {
@@ -166,7 +166,7 @@ impl IntoResponse for Refusal {
             ),
             Self::NoPlacement(name) => (StatusCode::NOT_FOUND, page::no_placement(&name)),
             Self::NoCluster(name) => (StatusCode::NOT_FOUND, page::no_cluster(&name)),
-            Self::Missing(query) => (StatusCode::NOT_FOUND, query.missing()),
+            Self::Missing(page) => (StatusCode::NOT_FOUND, page),
         };
         (code, document(html)).into_response()
     }
@@ -241,7 +241,7 @@ async fn fleet_page(
         Ok(shown) => query.content(&shown, now()),
         Err(why) => Some(page::problem(&why)),
     };
-    let content = content.ok_or_else(|| Refusal::Missing(Box::new(query.clone())))?;
+    let content = content.ok_or_else(|| Refusal::Missing(query.missing()))?;
     Ok(query.document(&content, Some(visitor.name())))
 }
 

@@ -26,7 +26,7 @@ pub(super) fn repositories(shown: &Shown, now: Timestamp) -> Markup {
                 h2 #repositories { "Repositories " span .dim { (all.len()) } }
                 @if all.len() > SHOWN { a .small #all-repositories href="repositories" { "All repositories" } }
             }
-            @if all.is_empty() { p .empty { "No ConfigRepo drives this fleet yet." } }
+            @if all.is_empty() { p .empty { "There is no ConfigRepo that you may see." } }
             @else { (table(all.iter().copied().take(SHOWN), now)) }
         }
     }

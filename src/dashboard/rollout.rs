@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::actions;
-use super::fleet_map::{CELLS, Cell, cells_of, drawn, ends};
+use super::fleet_map::{CELLS, Cell, cells_of, drawn};
 use super::html::{bar, relative, state};
 use super::paging::encoded;
 use super::rollouts::{clusters_of, is_moving, stage_state, summary, versions};
@@ -47,7 +47,7 @@ pub(super) fn content(name: &str, shown: &Shown, now: Timestamp) -> Option<Marku
                 @for (token, about) in &workload.approvals { (actions::approve(workload, token, about)) }
             } }
         }
-        (facts(workload, timeline.as_ref(), now))
+        (facts(workload, timeline.as_ref().filter(|_| is_moving), now))
         (pipe(workload, now))
         div .split {
             div .stack {
@@ -56,7 +56,7 @@ pub(super) fn content(name: &str, shown: &Shown, now: Timestamp) -> Option<Marku
                     section .panel aria-labelledby="timeline" {
                         header {
                             h2 #timeline { "Time line" }
-                            span .small.dim { "clusters done" @if is_moving { "; dotted: if it goes on like this" } }
+                            span .small.dim { "clusters done" @if is_moving { "; dotted: at the present pace" } }
                         }
                         div .body.scroll { (timeline.chart(now, is_moving)) }
                     }
@@ -143,9 +143,8 @@ fn facts(workload: &WorkloadSummary, timeline: Option<&Timeline>, now: Timestamp
     let WorkloadSummary { stages, settled, total, unselected, holds, corrections, .. } = workload;
     let counts = State::count(workload.clusters().map(State::of));
     let slots: usize = stages.iter().filter(|one| one.stage.unfinished > 0).map(|one| one.stage.slots).sum();
-    let deadline = workload.clusters().filter_map(|one| ends(&one.state));
+    let deadline = workload.clusters().filter_map(|one| one.state.ends());
     let in_flight = || workload.clusters().filter(|one| State::of(one) == State::InFlight);
-    let moving = timeline.filter(|_| is_moving(workload));
     html! {
         section .panel aria-label="Progress" {
             div .body.top {
@@ -162,7 +161,7 @@ fn facts(workload: &WorkloadSummary, timeline: Option<&Timeline>, now: Timestamp
                     @if let Some(deadline) = deadline.min() {
                         div { dt { "Next deadline" } dd { (relative(deadline, now)) } }
                     }
-                    @if let Some(timeline) = moving {
+                    @if let Some(timeline) = timeline {
                         div { dt { "Started" } dd { (relative(timeline.started, now)) } }
                         @if let Some(pace) = timeline.pace(now) { div { dt { "Pace" } dd { (pace) } } }
                         @if let Some(end) = timeline.end(now) {
@@ -241,7 +240,7 @@ fn cells(clusters: &[&ClusterSummary], limit: usize) -> Markup {
         div .cells {
             @for cell in cells.iter().take(limit) { (drawn(cell, false)) }
         }
-        @if cells.len() > limit { p .small.dim { (cells.len() - limit) " calmer ones are in the table" } }
+        @if cells.len() > limit { p .small.dim { (cells.len() - limit) " less urgent clusters are in the table" } }
     }
 }
 

@@ -29,13 +29,13 @@ const VERSIONS: usize = 3;
 /// Returns the rollouts in progress, and the finished ones if there are few.
 pub(super) fn rollouts(shown: &Shown, now: Timestamp) -> Markup {
     let open: Vec<_> = in_progress(shown).collect();
-    let total = shown.overview.workloads().count();
     let done: Vec<_> = shown.overview.workloads().filter(|workload| is_done(workload)).collect();
+    let total = open.len() + done.len();
     html! {
         section .panel aria-labelledby="rollouts" {
             header {
                 h2 #rollouts { "Rollouts in progress " span .dim { (open.len()) } }
-                @if total > 0 { a .small #all-rollouts href="rollouts" { "All rollouts, with " (done.len()) " finished" } }
+                @if total > 0 { a .small #all-rollouts href="rollouts" { "All rollouts, " (done.len()) " finished" } }
             }
             @if open.is_empty() { p .empty { "No rollout is in progress." } }
             ul .rows { @for workload in open.iter().take(SHOWN) { (row(workload, shown, now)) } }
@@ -170,7 +170,7 @@ fn row(workload: &WorkloadSummary, shown: &Shown, now: Timestamp) -> Markup {
     let WorkloadSummary { name, holds, corrections, .. } = workload;
     let (worst, words) = summary(workload);
     let counts = State::count(workload.clusters().map(State::of));
-    let timeline = Timeline::of(workload).filter(|_| is_moving(workload));
+    let timeline = if is_moving(workload) { Timeline::of(workload) } else { None };
     let button = actions::pause_or_resume(workload).filter(|_| shown.change_rollouts);
     html! {
         li .run {

@@ -73,7 +73,7 @@ impl Timeline {
     pub(super) fn pace(&self, now: Timestamp) -> Option<String> {
         let step = self.step(now)?.as_secs().max(1);
         Some(match 3_600 / step {
-            0 => format!("a cluster in {}", span(step)),
+            0 => format!("1 cluster every {}", span(step)),
             1 => "1 cluster an hour".into(),
             number => format!("{number} clusters an hour"),
         })

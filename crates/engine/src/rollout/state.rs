@@ -211,7 +211,7 @@ impl ClusterState {
     }
 
     /// Returns the time at which the state changes without an event.
-    pub(super) fn ends(&self) -> Option<Timestamp> {
+    pub fn ends(&self) -> Option<Timestamp> {
         match self {
             Self::Soaking { until } => Some(*until),
             Self::Progressing { deadline, .. } | Self::Failed { deadline } => *deadline,
