@@ -217,7 +217,7 @@ impl AddOns<'_> {
         let secrets: Api<Secret> = Api::namespaced(self.place(is_hosted).clone(), namespace);
         let params = PatchParams::apply(AGENT).force();
         let stored = secrets.patch(&name, &params, &Patch::Apply(secret)).await;
-        stored.map_err(api("keep the credentials of the add-on"))?;
+        stored.map_err(api("store the credentials of the add-on"))?;
         info!(addon, namespace, "the add-on has credentials for the hub");
         Ok(())
     }

@@ -34,8 +34,8 @@ pub enum JoinError {
     NoIdentity(Key),
     /// Another agent of the hub runs on the cluster.
     #[error(
-        "another agent of this hub has this cluster; stop it and delete the ClusterClaim {0} to let this one \
-         have it"
+        "another agent of this hub manages this cluster; to let this agent take over, stop the other one and \
+         delete the ClusterClaim {0}"
     )]
     OfAnotherAgent(String),
     /// The secret for a hosted add-on's credentials belongs to another cluster.

@@ -40,7 +40,7 @@ pub async fn run(mut options: AgentOptions, stop: CancellationToken) {
     // Without its identity, the agent does not know its current hub.
     while let Err(error) = switch::to_stored(&mut options).await {
         let error = with_causes(&error);
-        warn!(cluster = options.cluster, error, "cannot read the identity yet; the agent tries again");
+        warn!(cluster = options.cluster, error, "cannot read the identity yet; retrying");
         if stop.run_until_cancelled(sleep(wait.take())).await.is_none() {
             return;
         }

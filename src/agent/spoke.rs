@@ -120,7 +120,7 @@ pub(super) async fn load(options: &AgentOptions) -> Result<Option<Credentials>, 
     }
     let Key { namespace, name } = &options.secret;
     let secrets: Api<Secret> = Api::namespaced(options.home().clone(), namespace);
-    let secret = secrets.get_opt(name).await.map_err(api("read the identity kept on the cluster"))?;
+    let secret = secrets.get_opt(name).await.map_err(api("read the identity stored on the cluster"))?;
     Ok(secret.as_ref().and_then(Credentials::from_secret))
 }
 
@@ -137,7 +137,8 @@ pub async fn cluster_name(
         return Ok(name);
     }
     let secrets: Api<Secret> = Api::namespaced(home.clone(), &secret.namespace);
-    let found = secrets.get_opt(&secret.name).await.map_err(api("read the identity kept on the cluster"))?;
+    let found =
+        secrets.get_opt(&secret.name).await.map_err(api("read the identity stored on the cluster"))?;
     let named = found.and_then(|secret| String::from_utf8(secret.data?.remove("cluster-name")?.0).ok());
     match named.filter(|name| !name.is_empty()) {
         Some(name) => Ok(name),
@@ -187,7 +188,7 @@ pub(super) async fn store(
     secrets
         .patch(name, &params(), &Patch::Apply(secret))
         .await
-        .map_err(api("keep the identity on the cluster"))?;
+        .map_err(api("store the identity on the cluster"))?;
     match &options.directory {
         Some(directory) => files::store(directory, credentials, &hub.stored_kubeconfig()?),
         None => Ok(()),

@@ -128,7 +128,7 @@ impl StoredWorks {
     /// rarely unreachable.
     async fn load(&mut self) -> Result<Vec<Secret>, JoinError> {
         let all = list_all(&self.secrets, ListParams::default().labels(KEPT_WORK_LABEL)).await;
-        let secrets = all.map_err(api("list the kept works"))?;
+        let secrets = all.map_err(api("list the stored works"))?;
         let (stored, ours) = of_cluster(secrets, &self.cluster, &self.hub);
         self.stored = stored;
         Ok(ours)
@@ -213,7 +213,7 @@ impl StoredWorks {
         });
         let params = PatchParams::apply(AGENT).force();
         let written = self.secrets.patch(name, &params, &Patch::Apply(secret)).await;
-        written.map(drop).map_err(api("keep a work on the cluster"))
+        written.map(drop).map_err(api("store a work on the cluster"))
     }
 
     fn name_of(&self, work: &ManifestWork) -> String {

@@ -211,7 +211,9 @@ fn show(
         }
         Accept::Metadata => respond::json(code, &respond::partial(object)),
         Accept::MetadataList => {
-            return Err(ApiError::unexpected("an object is no list, and cannot be shown as one of metadata"));
+            return Err(ApiError::unexpected(
+                "an object is not a list, so it cannot be shown as a list of metadata",
+            ));
         }
         Accept::Table | Accept::Json | Accept::Discovery | Accept::None => respond::json(code, &**object),
     })

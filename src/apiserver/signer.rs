@@ -108,7 +108,10 @@ fn sign(
     let usages: Vec<&str> =
         usages.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
     if !usages.contains(&"client auth") || usages.iter().any(|usage| !PERMITTED.contains(usage)) {
-        return Err("usages did not match the permitted: client auth, and beside it only digital signature and key encipherment".into());
+        return Err(
+            "the usages must include client auth, and otherwise only digital signature and key encipherment"
+                .into(),
+        );
     }
     let text = request
         .and_then(Value::as_str)
@@ -117,7 +120,7 @@ fn sign(
         .ok_or("the request is not PEM in base64")?;
     let parsed = CertificateRequest::parse(&text).map_err(|e| e.to_string())?;
     if parsed.subject.organizations.iter().any(|o| o == MASTERS) {
-        return Err(format!("the group {MASTERS} is not signed"));
+        return Err(format!("certificates for the group {MASTERS} are not signed"));
     }
     authority.sign(&parsed, &[Usage::Client], now, lifetime).map_err(|e| e.to_string())
 }

@@ -188,7 +188,7 @@ fn unusable(path: Option<&Path>, error: &KubeconfigError) -> CommandError {
         "`kubectl config get-contexts` lists the contexts of a kubeconfig, and --context chooses one";
     let other = match path {
         Some(_) => {
-            "name another file, or write this one anew, such as with `kubectl config view --raw --minify`"
+            "name another file, or rewrite this one, for example with `kubectl config view --raw --minify`"
         }
         None => "name a kubeconfig with --kubeconfig, or set KUBECONFIG",
     };

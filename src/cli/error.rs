@@ -32,7 +32,7 @@ pub type CommandResult = Result<ExitCode, CommandError>;
 pub(super) fn hint_about_file(error: &anyhow::Error) -> Option<&'static str> {
     match io_kinds(error).next()? {
         ErrorKind::NotFound => {
-            Some("check the path; one without a leading / begins in the current directory")
+            Some("check the path; a path without a leading / starts in the current directory")
         }
         ErrorKind::PermissionDenied => Some("check who may read and write the file and its directory"),
         _ => None,

@@ -81,7 +81,7 @@ fn repositories(page: &mut String, overview: &Overview, style: Style, has_histor
             let _ = writeln!(page, "  {}: wheelwright doctor says whether one runs", repository.unanswered);
         }
         if !repository.report_error.is_empty() {
-            let _ = writeln!(page, "  the present state is not reported: {}", repository.report_error);
+            let _ = writeln!(page, "  the current state is not reported: {}", repository.report_error);
         }
         if repository.suspended && !repository.message.starts_with("suspended") {
             let _ = writeln!(page, "  suspended: spec.suspend is true");
@@ -278,7 +278,7 @@ mod tests {
                 &[],
             )
         };
-        assert!(text(refused).contains("\n  the present state is not reported: the server refused it\n"));
+        assert!(text(refused).contains("\n  the current state is not reported: the server refused it\n"));
         assert!(!text(fleet).contains("not reported"));
     }
 

@@ -38,7 +38,7 @@ pub(crate) struct Local {
 /// Fails if the system has no randomness.
 pub(crate) fn draw_seed() -> Result<Seed, CommandError> {
     let mut bytes = [0; 32];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| anyhow!("the system has no random numbers"))?;
+    SystemRandom::new().fill(&mut bytes).map_err(|_| anyhow!("the system has no randomness"))?;
     Ok(Seed { bytes, time: now() })
 }
 

@@ -109,7 +109,7 @@ pub(super) async fn act(
             patch_repository(&hub, subject, json!({"metadata": {"annotations": annotations}})).await
         }
     };
-    done.map_err(|error| (status(&error), format!("the change of {subject} is not made: {error}")))
+    done.map_err(|error| (status(&error), format!("{subject} was not changed: {error}")))
 }
 
 /// Returns true if a subject consists of valid names. The names become parts of URL paths.

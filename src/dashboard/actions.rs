@@ -112,7 +112,7 @@ pub(super) fn suspend_or_resume(repository: &Repository) -> Action<'_> {
         ("resume-repository", format!("Resume {name}"), effect)
     } else {
         let effect = html! {
-            p { "No further commit is applied until you resume. What is applied stays, and rollouts go on." }
+            p { "No further commit is applied until you resume. Applied objects stay, and rollouts continue." }
         };
         ("suspend-repository", format!("Suspend {name}"), effect)
     };

@@ -71,7 +71,7 @@ pub(super) async fn keep(
         let pause = match show().await {
             Ok(()) => source.check(),
             Err(error) => {
-                warn!(error, "the dashboard has no new certificate; it is tried again");
+                warn!(error, "cannot get a certificate for the dashboard; retrying");
                 RETRY
             }
         };

@@ -325,7 +325,7 @@ impl<'a> Row<'a> {
         let is_old =
             |one: &Condition| one.observed_generation.is_some() && one.observed_generation != generation;
         if object.conditions().iter().any(is_old) {
-            problems.push("the agent has not answered the present spec yet".to_owned());
+            problems.push("the agent has not reported on the current spec yet".to_owned());
         }
         let mut available = false;
         for (number, (type_, good)) in expected.iter().enumerate() {

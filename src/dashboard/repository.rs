@@ -79,7 +79,7 @@ fn head(repository: &Repository, has_buttons: bool) -> Markup {
         @if repository.suspended { p .hold { "It is suspended (spec.suspend)." } }
         @for problem in [&repository.unanswered].into_iter().filter(|problem| !problem.is_empty()) { p .problem { (problem) } }
         @if !repository.report_error.is_empty() {
-            p .problem { "The present state is not reported: " (repository.report_error) }
+            p .problem { "The current state is not reported: " (repository.report_error) }
         }
     }
 }

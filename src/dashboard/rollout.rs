@@ -56,7 +56,7 @@ pub(super) fn content(name: &str, shown: &Shown, now: Timestamp) -> Option<Marku
                     section .panel aria-labelledby="timeline" {
                         header {
                             h2 #timeline { "Time line" }
-                            span .small.dim { "clusters done" @if is_moving { "; dotted: at the present pace" } }
+                            span .small.dim { "clusters done" @if is_moving { "; dotted: at the current pace" } }
                         }
                         div .body.scroll { (timeline.chart(now, is_moving)) }
                     }

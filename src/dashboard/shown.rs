@@ -132,25 +132,25 @@ fn notes(rights: &Rights) -> Vec<String> {
     let parts = [
         (
             Right::ListRepositories,
-            "Only the repositories of namespaces are shown whose configrepos you may list.",
+            "Only repositories in namespaces whose configrepos you may list are shown.",
         ),
-        (Right::ListPlacements, "Only the placements of namespaces are shown whose placements you may list."),
+        (Right::ListPlacements, "Only placements in namespaces whose placements you may list are shown."),
         (
             Right::ListAddOnsOfClusters,
             "Add-ons are shown and counted only on clusters whose managedclusteraddons you may list.",
         ),
         (
             Right::ListReplicaSets,
-            "Only the ManifestWorkReplicaSets of namespaces are shown whose manifestworkreplicasets you may list.",
+            "Only ManifestWorkReplicaSets in namespaces whose manifestworkreplicasets you may list are shown.",
         ),
         (
             Right::ListWorks,
-            "ManifestWorkReplicaSets are shown on those clusters alone whose manifestworks you may list, and counted there.",
+            "ManifestWorkReplicaSets are shown and counted only on clusters whose manifestworks you may list.",
         ),
     ];
     let parts = parts.iter().filter(|(right, _)| !rights.may(*right, "")).map(|(_, note)| *note);
     let cut = rights.cut.then_some(
-        "The hub was asked about some of the namespaces only, because there are many: ask for a role for all of them.",
+        "Your permissions were checked in only some of the namespaces, because there are many: ask for a role in all of them.",
     );
     whole.chain(parts).chain(cut).map(str::to_owned).collect()
 }

@@ -107,7 +107,7 @@ impl StatusRequest {
         let endpoint = Remote::parse(&format!("{api}/{project}/statuses/{commit}"));
         let endpoint = endpoint.ok().filter(|endpoint| endpoint.address(443).is_some());
         endpoint.ok_or_else(|| {
-            refuse("its address is no address of an API, such as https://git.example.com/api/v4")
+            refuse("its address is not the address of an API, such as https://git.example.com/api/v4")
         })
     }
 

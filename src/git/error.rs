@@ -200,7 +200,7 @@ pub enum Error {
         reason: String,
     },
     /// The mirror on disk cannot be read or written.
-    #[error("the git cache fails: {0}; check space and permissions of the cache directory")]
+    #[error("the git cache failed: {0}; check the space and permissions of the cache directory")]
     Cache(String),
 }
 
@@ -300,7 +300,7 @@ fn after(received: u64) -> String {
         return "; if this persists, check the load of the server".into();
     }
     format!(
-        " after {received} MiB had arrived; if this stays, look at the connection, and at large files in the newest commit: \
+        " after {received} MiB had arrived; if this persists, look at the connection, and at large files in the newest commit: \
          the files of one commit have to arrive at once"
     )
 }

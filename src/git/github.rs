@@ -95,7 +95,7 @@ impl GithubApp {
         let api = api.as_deref().unwrap_or(PUBLIC_API).trim_end_matches('/');
         let issuer = Remote::parse(&format!("{api}/app/installations/{installation}/access_tokens"));
         let issuer = issuer.ok().filter(|issuer| issuer.address(443).is_some());
-        let wanted = "is no address of an API, such as https://github.example.com/api/v3";
+        let wanted = "is not the address of an API, such as https://github.example.com/api/v3";
         let issuer = issuer.ok_or_else(|| refuse("githubAppBaseURL", wanted))?;
         Ok(Self { app, private_key, issuer, now: Timestamp::UNIX_EPOCH, token: Arc::default() })
     }
@@ -167,7 +167,7 @@ fn unusable(reason: &str) -> Error {
 }
 
 fn key_pair(pem: &str) -> Result<RsaKeyPair, Error> {
-    let der = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| unusable("it is no key in PEM"))?;
+    let der = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| unusable("it is not a PEM key"))?;
     let pair = match &der {
         PrivateKeyDer::Pkcs1(key) => RsaKeyPair::from_der(key.secret_pkcs1_der()),
         PrivateKeyDer::Pkcs8(key) => RsaKeyPair::from_pkcs8(key.secret_pkcs8_der()),

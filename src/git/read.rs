@@ -101,8 +101,7 @@ pub(super) fn refuse_deep(
         }
         let most = bounds.limits.depth;
         if depth > most {
-            let reason =
-                format!("{} has a commit with more than {most} directories inside each other", bounds.url);
+            let reason = format!("{} has a commit with more than {most} levels of directories", bounds.url);
             return Err(Error::Content(reason));
         }
         let Ok(tree) = repo.find_tree(id) else { continue };
@@ -133,7 +132,7 @@ impl Reader<'_> {
         if depth > self.bounds.limits.depth {
             return Err(refuse(
                 dir,
-                &format!("more than {} directories inside each other", self.bounds.limits.depth),
+                &format!("more than {} levels of directories", self.bounds.limits.depth),
             ));
         }
         let (mut order, mut folded) = (Order::default(), BTreeMap::new());
@@ -181,7 +180,7 @@ impl Reader<'_> {
         if !is_name(name) {
             return Err(refuse(
                 dir,
-                &format!("it holds {:?}, which no checkout could hold", text::plain(name, 60)),
+                &format!("it contains {:?}, which a checkout cannot contain", text::plain(name, 60)),
             ));
         }
         let path = if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") };

@@ -109,7 +109,7 @@ impl Remote {
         let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         match scheme {
             "https" | "http" | "git" if user.is_some() => {
-                refuse("it carries a user or a password; put credentials into the Secret")
+                refuse("it contains a user name or password; put credentials in the Secret")
             }
             "https" => Ok(Self { url: text.into(), transport: Transport::Net { host: bare } }),
             "http" | "git" if is_loopback(&bare) => {
@@ -119,7 +119,7 @@ impl Remote {
                 refuse("http:// and git:// do not prove the identity of the server; use https:// or ssh://")
             }
             "ssh" if !user.is_none_or(is_user) => {
-                refuse("its user is malformed, or it carries a password; put keys into the Secret")
+                refuse("its user name is malformed, or it contains a password; put keys in the Secret")
             }
             "ssh" => {
                 let user = user.unwrap_or("git").to_owned();

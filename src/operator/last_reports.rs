@@ -34,6 +34,6 @@ pub(super) async fn push(handle: Handle, leadership: Option<Leadership>) {
     tokio::select! {
         () = push => {}
         () = may_write => {}
-        () = sleep(LAST_REPORTS) => warn!("the last reports are not pushed: the git server does not answer in time"),
+        () = sleep(LAST_REPORTS) => warn!("the last reports were not pushed: the git server did not respond in time"),
     }
 }

@@ -95,7 +95,7 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
     if let Some((stop, exporting)) = exporting {
         stop.cancel();
         if timeout(FLUSH, exporting).await.is_err() {
-            warn!("the last spans are not sent: the collector does not answer in time");
+            warn!("the last spans were not sent: the collector did not respond in time");
         }
     }
 }

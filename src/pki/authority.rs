@@ -113,7 +113,7 @@ impl Authority {
             CertificateDer::from_pem_slice(identity.certificate.as_bytes()).map_err(Error::of(attempt))?;
         let certificate = Certificate::from_der(&der).map_err(Error::of(attempt))?;
         if !key.is_of(&certificate.tbs_certificate.subject_public_key_info) {
-            return Err(Error::new(attempt, "the key is not that of the certificate"));
+            return Err(Error::new(attempt, "the key does not match the certificate"));
         }
         Ok(Self { certificate, key })
     }
@@ -359,7 +359,7 @@ mod tests {
         let error = Authority::load(&Identity { certificate: one.certificate, key: other.key }).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "cannot load a certificate authority: the key is not that of the certificate"
+            "cannot load a certificate authority: the key does not match the certificate"
         );
     }
 }

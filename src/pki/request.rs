@@ -97,7 +97,7 @@ fn verify(request: &CertReq) -> Result<(), Error> {
     if fitting.any(|known| known.verify_signature(key, &message, signature.raw_bytes()).is_ok()) {
         return Ok(());
     }
-    Err(Error::new(attempt, "its signature is not that of its key"))
+    Err(Error::new(attempt, "its signature does not match its key"))
 }
 
 /// Returns the requested alternative names.

@@ -57,7 +57,7 @@ impl SigningKey {
             SignatureScheme::ECDSA_NISTP384_SHA384 => (ECDSA_WITH_SHA_384, None),
             SignatureScheme::ED25519 => (ED25519, None),
             SignatureScheme::RSA_PKCS1_SHA256 => (SHA_256_WITH_RSA_ENCRYPTION, Some(Any::null())),
-            other => return Err(Error::new("sign", format!("no certificate is signed with {other:?}"))),
+            other => return Err(Error::new("sign", format!("certificates cannot be signed with {other:?}"))),
         };
         Ok(AlgorithmIdentifierOwned { oid, parameters })
     }
@@ -68,7 +68,7 @@ impl SigningKey {
     }
 
     fn signer(&self) -> Result<Box<dyn rustls::sign::Signer>, Error> {
-        let reason = || Error::new("sign", "the key is of a type that signs no certificates");
+        let reason = || Error::new("sign", "keys of this type cannot sign certificates");
         self.key.choose_scheme(&SCHEMES).ok_or_else(reason)
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn register(registry: &mut Registry, addons: &[Arc<ManagedClusterAddO
         };
         clusters.get_or_create(&ByAvailability { addon: addon.name().to_owned(), available }).inc();
     }
-    let help = "Clusters with an add-on, by its availability there";
+    let help = "Clusters with an add-on, by the availability of the add-on";
     registry.register("addon_clusters", help, clusters);
 }
 

@@ -155,8 +155,8 @@ pub async fn ensure(client: &kube::Client, secret: &ServerSecret) -> Result<Stor
     };
     if found.as_ref().is_some_and(is_foreign) {
         return Err(format!(
-            "the Secret {name} has a certificate without ca.key, so something else keeps it, and it is left as \
-             it is: delete it or rename it"
+            "the Secret {name} has a certificate without ca.key, so another program manages it, and it is \
+             not changed: delete it or rename it"
         ));
     }
     let new = StoredCertificate::renew(stored.as_ref(), secret, now())

@@ -400,7 +400,7 @@ async fn foreign_installations_are_left_alone_or_need_a_confirmation() {
     assert!(kubectl.fails(&["get", "namespace", helm::NAMESPACE]).contains("NotFound"), "nothing is written");
 
     let printed = run(&hub, &["install", "--wait", "0"]);
-    let left = "left as it is: another component of Open Cluster Management owns it\n";
+    let left = "left unchanged: another component of Open Cluster Management owns it\n";
     assert!(printed.contains(&format!("placements.cluster.open-cluster-management.io {left}")), "{printed}");
     assert!(printed.contains(&format!("open-cluster-management:bootstrap {left}")), "{printed}");
     let printed = run(&hub, &["install", "--wait", "0", "--take-ownership"]);

@@ -167,7 +167,7 @@ async fn an_upgrade_of_the_definitions_of_ocm_keeps_stored_objects_and_takes_the
     let definition = |kind: &str| -> Value {
         serde_json::from_str(&kubectl.run(&["get", "crd", kind, "-o", "json"])).unwrap()
     };
-    let left = "left as it is: another component of Open Cluster Management owns it\n";
+    let left = "left unchanged: another component of Open Cluster Management owns it\n";
     let mut ours = wanted.clone();
     let service = &mut ours["webhook"]["clientConfig"]["service"];
     (service["namespace"], service["name"]) = (json!(helm::NAMESPACE), json!("wheelwright-webhook"));

@@ -138,7 +138,7 @@ async fn renew_while<A: AddOn>(
         if let Err(error) = &renewed
             && renewed != before
         {
-            warn!(error, "cannot renew the lease; the agent tries again");
+            warn!(error, "cannot renew the lease; retrying");
         }
         let wait = if renewed.is_ok() { RENEWAL } else { RETRY };
         before = renewed;

@@ -42,7 +42,7 @@ pub(crate) fn optional_int_or_string<'de, D: Deserializer<'de>>(
 }
 
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "a whole number or a text")]
+#[serde(untagged, expecting = "an integer or a string")]
 enum NumberOrText {
     Whole(i64),
     Text(String),

@@ -80,7 +80,7 @@ impl Budget {
         if count > MAX_TEXT {
             return Err(Fault::budget(
                 "text",
-                format!("a template makes a text of more than {MAX_TEXT} bytes"),
+                format!("a template produces a string of more than {MAX_TEXT} bytes"),
             ));
         }
         self.bytes.set(self.bytes.get().saturating_add(count));
@@ -96,7 +96,7 @@ impl Budget {
         if items > MAX_LIST {
             return Err(Fault::budget(
                 "list",
-                format!("a template makes a list of more than {MAX_LIST} items"),
+                format!("a template produces a list of more than {MAX_LIST} items"),
             ));
         }
         self.work(items as u64 / 8)

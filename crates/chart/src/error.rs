@@ -34,8 +34,9 @@ impl Error {
     /// Returns the error for a document that contains a value that differs in each rendering.
     pub(crate) fn fresh(draw: &Draw) -> Self {
         let Draw { function, output, .. } = draw;
-        let error =
-            Self::new(format!("{function} returns another value at each rendering, and {output} holds it"));
+        let error = Self::new(format!(
+            "{function} returns a different value in each rendering, and {output} holds it"
+        ));
         let (file, line) = place(&draw.location);
         Self { is_fresh: true, file, line, ..error }
             .hint("set the value of the chart that the template uses instead, such as a password or the name of an existing Secret")

@@ -41,5 +41,5 @@ pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
         }
     }
     regex.push('$');
-    Regex::new(&regex).map_err(|_| format!("the pattern {pattern:?} is no glob"))
+    Regex::new(&regex).map_err(|_| format!("the pattern {pattern:?} is not a glob"))
 }

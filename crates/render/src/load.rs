@@ -116,7 +116,7 @@ fn check(node: &Node, location: &Location) -> Result<()> {
     match node.get("metadata").and_then(|meta| meta.get("name")) {
         _ if !text(node.get("metadata").and_then(|meta| meta.get("name"))).is_empty() => Ok(()),
         Some(name) if name.as_scalar().is_none() => {
-            error(&format!("the name must be a text, not {}", name.kind()), "metadata.name")
+            error(&format!("the name must be a string, not {}", name.kind()), "metadata.name")
         }
         Some(_) | None => error(&format!("this {kind} has no name"), "metadata.name"),
     }

@@ -185,7 +185,7 @@ impl Search {
                     format!("cannot find {:?} in {part:?}, which is a single value", rest.join("."))
                 })?;
                 find_all(&mut parsed, rest, self.create)?;
-                Err(format!("{part:?} is a text that holds {:?}", rest.join(".")))
+                Err(format!("{part:?} is a string that contains {:?}", rest.join(".")))
             }
             Some(entry) => self.deeper(&mut entry.node, Step::Field(part.clone()), rest),
             None => Ok(()),

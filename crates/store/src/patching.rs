@@ -34,7 +34,7 @@ pub(super) fn patched(
             let merged = strategic_merge(object.0.clone(), patch, super::ownership::position(&request.scope));
             return merged.map(Object).map_err(|e| ApiError::unexpected(e.to_string()));
         }
-        Patch::Apply(_) => return Err(ApiError::internal("an apply is no plain patch")),
+        Patch::Apply(_) => return Err(ApiError::internal("an apply is not a plain patch")),
     }
     Object::from_value(value).map_err(|e| ApiError::bad_request(e.to_string()))
 }

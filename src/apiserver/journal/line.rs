@@ -67,7 +67,7 @@ fn encode(line: &impl Serialize, into: &mut Vec<u8>) {
 pub(super) fn decode(line: &[u8]) -> Result<Line, String> {
     let line = line.strip_suffix(b"\n").ok_or("it is incomplete")?;
     let (sum, json) = line.split_at_checked(DIGEST).ok_or("it is too short")?;
-    let json = json.strip_prefix(b" ").ok_or("its digest does not end")?;
+    let json = json.strip_prefix(b" ").ok_or("its digest is not followed by a space")?;
     if sum != digest(json).as_bytes() {
         return Err("its digest is wrong".into());
     }

@@ -285,7 +285,7 @@ impl Writer {
         }
         let begun = self.file.as_ref().map_or(Ok(()), JournalFile::check_present);
         if let Err(error) = begun.and_then(|()| self.begin().map(drop)) {
-            tracing::warn!(%error, "cannot write a new journal file; the present one keeps growing");
+            tracing::warn!(%error, "cannot write a new journal file; the current one keeps growing");
             if let Some(old) = &mut self.file {
                 old.postpone();
             }

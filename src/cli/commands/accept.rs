@@ -72,11 +72,14 @@ async fn accept(
             Some(_) | None if Instant::now() < deadline => sleep(POLL).await,
             Some(_) => {
                 let error = anyhow!("cluster {name} has sent no certificate request");
-                return Err(CommandError::hinted(error, "start its agent, or read its log; --wait 2m waits"));
+                return Err(CommandError::hinted(
+                    error,
+                    "start its agent, or read its log; --wait 2m waits for the request",
+                ));
             }
             None => {
                 let error = anyhow!("cluster {name} has not asked to join");
-                let hint = "run `wheelwright join` on the cluster, or read its agent's log; --wait 2m waits";
+                let hint = "run `wheelwright join` on the cluster, or read its agent's log; --wait 2m waits for the request";
                 return Err(CommandError::hinted(error, hint));
             }
         }

@@ -197,7 +197,7 @@ impl EventSubject {
         };
         let Some(names) = kinds.iter().find(is_wanted) else {
             let kinds: Vec<String> = kinds.iter().map(|names| names.kind.to_lowercase()).collect();
-            let error = anyhow!("--for: {wanted:?} is no kind of the fleet");
+            let error = anyhow!("--for: {wanted:?} is not a kind of the fleet");
             return Err(CommandError::hinted(error, format!("the kinds are {}", kinds.join(", "))));
         };
         Ok(Self { kind: names.kind.clone(), name: name.to_owned() })
@@ -314,7 +314,7 @@ mod tests {
             assert_eq!(read(text).unwrap(), subject);
         }
         let refused = read("foo/bar").unwrap_err();
-        assert_eq!(refused.error.to_string(), "--for: \"foo\" is no kind of the fleet");
+        assert_eq!(refused.error.to_string(), "--for: \"foo\" is not a kind of the fleet");
         let hint = refused.hint.unwrap();
         assert!(hint.contains("configrepo, ") && hint.ends_with("certificatesigningrequest"), "{hint}");
     }

@@ -183,7 +183,7 @@ impl HubKubeconfig {
             return Ok(None);
         };
         let mut kubeconfig = parse(&kubeconfig)
-            .map_err(|error| CommandError::from(error.error.context("cannot use the kept identity")))?;
+            .map_err(|error| CommandError::from(error.error.context("cannot use the stored identity")))?;
         for user in &mut kubeconfig.auth_infos {
             user.auth_info = Some(AuthInfo {
                 client_certificate_data: Some(STANDARD.encode(&certificate)),

@@ -223,7 +223,7 @@ async fn rules(args: &Rules, ui: &mut Ui) -> CommandResult {
     }
     let values =
         serde_saphyr::to_string(&serde_json::json!({ "rules": rules })).context("the rules are no YAML")?;
-    ui.text(format!("# What the agent of cluster {cluster} needs for its works.\n{values}"))?;
+    ui.text(format!("# Values that the agent of cluster {cluster} needs for its works.\n{values}"))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -37,7 +37,7 @@ impl ApplyResult {
             Self::Created => "created",
             Self::Configured => "configured",
             Self::Unchanged => "unchanged",
-            Self::Left => "left as it is: another component of Open Cluster Management owns it",
+            Self::Left => "left unchanged: another component of Open Cluster Management owns it",
             Self::Deleted => "deleted",
         }
     }
@@ -95,7 +95,7 @@ impl Installer {
         for name in namespaces.into_iter().filter(|name| !name.is_empty() && !comes_with_them(name)) {
             if self.find(&namespace(name)).await?.is_none() {
                 let error = anyhow!("there is no namespace {name}");
-                let hint = format!("kubectl create namespace {name}, and repeat the command");
+                let hint = format!("kubectl create namespace {name}, and run the command again");
                 return Err(CommandError::hinted(error, hint));
             }
         }

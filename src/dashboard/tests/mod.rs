@@ -168,7 +168,7 @@ fn a_text_of_the_hub_never_becomes_markup() {
 #[test]
 fn a_repository_has_its_last_reports_and_why_the_newest_is_not_pushed() {
     let html = repository_page(&fleet(1));
-    let refused = html.find("The present state is not reported: the server refused &lt;i&gt;").unwrap();
+    let refused = html.find("The current state is not reported: the server refused &lt;i&gt;").unwrap();
     let time =
         "<td><time datetime=\"2026-01-02T03:04:05Z\" title=\"2026-01-02 03:04:05 UTC\">24 h ago</time></td>";
     let newest = html.find(&format!("<code>0123</code></td><td>it is done on &lt;i&gt;</td>{time}")).unwrap();

@@ -141,7 +141,7 @@ impl Certificates {
         let key_created = match candidate {
             Candidate::Primary(_) => {
                 if !own.key_flags().sign() {
-                    return Err(refuse("may not sign: it has no such flag"));
+                    return Err(refuse("may not sign: its flags do not allow it"));
                 }
                 created
             }
@@ -235,7 +235,7 @@ fn check_algorithm(key: &impl KeyDetails) -> Result<(), &'static str> {
             Err("is an RSA key of less than 2048 bits")
         }
         RSA | RSASign | ECDSA | EdDSALegacy | Ed25519 | Ed448 => Ok(()),
-        _ => Err("is of a kind that is not supported"),
+        _ => Err("is of an unsupported type"),
     }
 }
 

@@ -36,7 +36,7 @@ pub enum Refusal {
         at: Timestamp,
     },
     /// The key or the signature is not yet valid.
-    #[error("it is signed by {signer}, which is valid from {at} on")]
+    #[error("it is signed by {signer}, which is not valid before {at}")]
     NotYetValid {
         signer: String,
         /// The start of its validity.

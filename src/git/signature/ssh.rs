@@ -118,11 +118,11 @@ fn check_strength(signature: &SshSig, signer: &str) -> Result<(), Refusal> {
             let bytes = signature.signature_bytes();
             let flags = bytes.len().checked_sub(SECURITY_KEY_TRAILER).and_then(|at| bytes.get(at));
             if flags.is_none_or(|flags| flags & USER_PRESENT == 0) {
-                return refuse("is a security key that nobody touched");
+                return refuse("is a security key that was not touched");
             }
         }
         KeyData::Certificate(_) | KeyData::Dsa(_) | KeyData::Other(_) => {
-            return refuse("is of a kind that is not supported");
+            return refuse("is of an unsupported type");
         }
         _ => {}
     }

@@ -39,7 +39,7 @@ fn directories_too_deep_in_each_other_are_refused_before_a_push_walks_them() {
     let server = forge.serve();
     let report = files("hubs/1", &[("README.md", "1")]);
     let refused = forge.mirror("deep", &server.url).push(&report, &QUICK).unwrap_err();
-    assert!(refused.to_string().contains("more than 64 directories inside each other"), "{refused}");
+    assert!(refused.to_string().contains("more than 64 levels of directories"), "{refused}");
 }
 
 #[test]

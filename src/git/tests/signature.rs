@@ -88,7 +88,11 @@ fn an_ssh_key_counts_while_it_is_valid_and_for_git_and_not_revoked() {
         "SigningKeyExpired",
         &["alice (the SSH key SHA256:", "expired at 2026-01-01T00:00:00Z"],
     );
-    refused(author.fetch(line(r#"valid-after="29990101""#)), "SigningKeyRefused", &["is valid from 2999"]);
+    refused(
+        author.fetch(line(r#"valid-after="29990101""#)),
+        "SigningKeyRefused",
+        &["is not valid before 2999"],
+    );
     refused(author.fetch(line(r#"namespaces="file""#)), "SigningKeyRefused", &["may not sign for git"]);
     let revoked = keys(&[("allowed_signers", &format!("alice {key}")), ("revoked_keys", &key)]);
     refused(author.fetch(revoked), "SigningKeyRevoked", &["alice", "is revoked"]);
@@ -171,7 +175,7 @@ fn an_openpgp_key_that_is_expired_or_revoked_signs_nothing() {
     let later = Verification { now: trusted.now + SignedDuration::from_hours(25), ..trusted.clone() };
     refused(author.fetch(later), "SigningKeyExpired", &[&commit, "a@example.org", &key, "expired at"]);
     let earlier = Verification { now: trusted.now - SignedDuration::from_hours(1), ..trusted };
-    refused(author.fetch(earlier), "SigningKeyRefused", &["is valid from"]);
+    refused(author.fetch(earlier), "SigningKeyRefused", &["is not valid before"]);
 
     // gpg generates a revocation with each key, and breaks its first line against an accidental import.
     let path = author.root().join(format!("gpg/openpgp-revocs.d/{key}.rev"));

@@ -252,7 +252,7 @@ fn https_goes_through_the_proxy_of_the_secret() {
     };
     assert_eq!(through("me:pw"), Ok(commit));
     let error = through("me:wrong").unwrap_err();
-    assert!(error.to_string().contains("refuses the user and password of the proxy"), "{error}");
+    assert!(error.to_string().contains("refuses the user name and password of the proxy"), "{error}");
     assert!(!error.to_string().contains("wrong"), "{error}");
 }
 

@@ -40,7 +40,7 @@ pub(in crate::git) fn post(
         let body = Limited::new(body, MAX_ANSWER)
             .collect()
             .await
-            .map_err(|e| session.unreachable(format!("its answer cannot be read: {e}")))?
+            .map_err(|e| session.unreachable(format!("its response cannot be read: {e}")))?
             .to_bytes();
         Ok(ApiResponse { status: head.status, headers: head.headers, body })
     })

@@ -194,11 +194,11 @@ async fn check(session: &Session, answer: Response<Incoming>, expected: &str) ->
     }
     let kind = header(&head.headers, CONTENT_TYPE).split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case(expected) {
-        return Err(session.unreachable("its answer is not that of a git server over HTTP"));
+        return Err(session.unreachable("its response is not from a git server over HTTP"));
     }
     // The request accepts no encoding, so an encoded response is invalid.
     match header(&head.headers, CONTENT_ENCODING) {
         "" | "identity" => Ok(body),
-        encoding => Err(session.unreachable(format!("it encodes its answer as {encoding:?}"))),
+        encoding => Err(session.unreachable(format!("it encodes its response as {encoding:?}"))),
     }
 }

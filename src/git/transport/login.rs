@@ -41,7 +41,7 @@ pub(super) async fn token(session: &Session) -> Result<String, Error> {
         return token.ok_or_else(|| Error::Credentials(missing.into()));
     };
     issue(session, app).await?;
-    app.token().ok_or_else(|| session.unreachable("its token ends too soon"))
+    app.token().ok_or_else(|| session.unreachable("its token expires too soon"))
 }
 
 /// Requests a token.
@@ -64,10 +64,10 @@ async fn issue(session: &Session, app: &GithubApp) -> Result<(), Error> {
     let body = Limited::new(answer.into_body(), MAX_ANSWER)
         .collect()
         .await
-        .map_err(|e| refused(format!("its answer cannot be read: {e}")))?
+        .map_err(|e| refused(format!("its response cannot be read: {e}")))?
         .to_bytes();
     let Issued { token, expires_at } = serde_json::from_slice(&body)
-        .map_err(|_| refused("its answer is no token of an installation".into()))?;
+        .map_err(|_| refused("its response is not the token of an installation".into()))?;
     if token.is_empty() || token.contains(|c: char| c.is_control()) {
         return Err(refused("its token is malformed".into()));
     }

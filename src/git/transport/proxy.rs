@@ -101,14 +101,14 @@ impl Proxy {
         // Bytes after the response belong to the server, so read the response byte by byte.
         while !answer.ends_with(b"\r\n\r\n") {
             if answer.len() > MAX_ANSWER {
-                return Err(failed("its answer is too long".into()));
+                return Err(failed("its response is too long".into()));
             }
             answer.push(stream.read_u8().await.map_err(|e| failed(e.to_string()))?);
         }
         let line = String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned();
         match line.split(' ').nth(1) {
             Some("200") => Ok(stream),
-            Some("407") => Err(failed("it refuses the user and password of the proxy".into())),
+            Some("407") => Err(failed("it refuses the user name and password of the proxy".into())),
             _ => Err(failed(line)),
         }
     }

@@ -359,7 +359,7 @@ impl Session {
             });
         }
         Err(Error::Content(format!(
-            "{} sends {what} more than {} MiB; use a repository of its own for the configuration",
+            "{} sends {what} more than {} MiB; keep the configuration in a separate repository",
             self.remote,
             limit >> 20
         )))

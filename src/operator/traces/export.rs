@@ -75,7 +75,7 @@ impl TraceOptions {
         };
         let uri: Uri = endpoint.parse().with_context(|| format!("cannot read {name}"))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) {
-            bail!("{name} is no URL of a collector, such as http://collector.monitoring:4318");
+            bail!("{name} is not the URL of a collector, such as http://collector.monitoring:4318");
         }
         if let Some(protocol) = variable(PROTOCOL).filter(|protocol| protocol != "http/protobuf") {
             bail!("{PROTOCOL} is {protocol:?}; traces are sent with http/protobuf only");
@@ -219,7 +219,7 @@ impl Exporter {
         *request.headers_mut() = headers.clone();
         request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
         let status = self.client.request(request).await?.status();
-        if status.is_success() { Ok(()) } else { Err(anyhow!("the collector answers {status}")) }
+        if status.is_success() { Ok(()) } else { Err(anyhow!("the collector returned {status}")) }
     }
 }
 

@@ -57,7 +57,7 @@ async fn keep(client: &kube::Client, options: &WebhookOptions, serving: &Serving
         let pause = match reconcile(client, options, serving, &mut others).await {
             Ok(()) => CHECK_INTERVAL,
             Err(error) => {
-                warn!(%error, "cannot set up the conversion webhook; it is tried again");
+                warn!(%error, "cannot set up the conversion webhook; retrying");
                 RETRY
             }
         };

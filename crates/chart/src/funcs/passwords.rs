@@ -47,7 +47,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
         }
         call.env.budget.work(call.str(1).len() as u64 / 64)?;
         let bytes = STANDARD.decode(call.str(1)).map_err(|error| format!("illegal base64 data: {error}"))?;
-        let (vector, encrypted) = bytes.split_first_chunk::<BLOCK>().ok_or("the text has no whole block")?;
+        let (vector, encrypted) =
+            bytes.split_first_chunk::<BLOCK>().ok_or("the text is shorter than a block")?;
         let decryptor = cbc::Decryptor::<Aes256>::new(&key(call.str(0)).into(), vector.into());
         let plain = decryptor.decrypt_padded_vec::<NoPadding>(encrypted);
         let plain = plain.map_err(|_| "crypto/cipher: input not full blocks")?;

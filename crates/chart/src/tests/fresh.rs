@@ -20,7 +20,7 @@ fn refused(template: &str, function: &str, file: &str, line: u32) {
     assert!(error.is_fresh && error.hint.is_some(), "{error:?}");
     assert_eq!(
         error.message,
-        format!("{function} returns another value at each rendering, and c/templates/t.yaml holds it")
+        format!("{function} returns a different value in each rendering, and c/templates/t.yaml holds it")
     );
     assert_eq!((error.file.as_deref(), error.line), (Some(file), Some(line)));
 }

@@ -150,7 +150,7 @@ fn scalar(text: &str, as_strings: bool) -> Value {
 
 fn assign(at: &Value, path: &[Step], value: Value) -> Result<(), &'static str> {
     let Some((Step::Key(key), rest)) = path.split_first() else { return Err("starts with an index") };
-    let Value::Map(map) = at else { return Err("leads through a value that is no map") };
+    let Value::Map(map) = at else { return Err("leads through a value that is not a map") };
     let new = placed(map.get(key), rest, value)?;
     map.insert(key, new);
     Ok(())

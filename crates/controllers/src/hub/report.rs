@@ -348,7 +348,7 @@ fn flushes(repo: &ConfigRepo, identity: &RepoIdentity, view: &impl View, now: Ti
 /// A ConfigRepo in another namespace does not count, because it could stop everyone's reports.
 fn followed_by(repo: &ConfigRepo, follower: &ConfigRepo, now: Timestamp) -> Option<StatusWrite> {
     let message = format!(
-        "spec.report.branch is the branch that ConfigRepo {} follows, so every report would be a new commit to apply; give the report a branch of its own",
+        "spec.report.branch is the branch that ConfigRepo {} follows, so every report would be a new commit to apply; use a separate branch for reports",
         follower.name()
     );
     let observed = Observation::new(REPORTED, False, MISCONFIGURED).message(message);

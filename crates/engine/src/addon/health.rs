@@ -276,7 +276,7 @@ fn probe(workload: &ProbedWorkload<'_>) -> Option<String> {
         let is_observed = workload.number("ObservedGeneration") >= workload.number("Generation");
         let ProbedWorkload { resource, name, .. } = workload;
         return (!is_observed)
-            .then(|| format!("the controller of {resource} {name} has not observed it yet yet"));
+            .then(|| format!("the controller of {resource} {name} has not observed it yet"));
     }
     // A Deployment omits this field while no replica is ready.
     let ready = ready.unwrap_or_default();

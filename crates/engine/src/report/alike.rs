@@ -156,7 +156,7 @@ fn filled<'v>(numbered: &Value, at: impl Fn(usize) -> Option<&'v Value>) -> serd
 }
 
 fn take(left: &mut usize, bytes: usize) -> serde_json::Result<()> {
-    *left = left.checked_sub(bytes).ok_or_else(|| Error::custom("the objects are too large together"))?;
+    *left = left.checked_sub(bytes).ok_or_else(|| Error::custom("the objects are too large in total"))?;
     Ok(())
 }
 

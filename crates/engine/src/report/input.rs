@@ -315,7 +315,7 @@ fn held_removal(removal: &RemovalStatus) -> Option<String> {
     let RemovalStatus { add_on: _, held, approval, recent: _, unknown: _ } = removal;
     let clusters = counted(held, "cluster");
     let wait = match approval.as_str() {
-        "" => "until the pause is over".to_owned(),
+        "" => "until the pause ends".to_owned(),
         token => format!("for the approval {token}"),
     };
     (*held > 0).then(|| format!("the removal from {clusters} waits {wait}"))

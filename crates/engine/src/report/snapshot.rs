@@ -408,7 +408,7 @@ mod tests {
         assert_eq!(refused(r#"[["n", [2]]], [["n", [3]]]"#, 1), "difference 2 has no place in 3 values");
         assert!(refused(r#"[["n", [-1]]]"#, 1).contains("invalid value"));
         let many = vec![r#"[["n", [2]]]"#; 1_100].join(",");
-        assert_eq!(refused(&many, 1 << 20), "the objects are too large together");
+        assert_eq!(refused(&many, 1 << 20), "the objects are too large in total");
         let list = r#"{"apiVersion": "v1", "kind": "List", "items": []}"#;
         assert!(
             SnapshotReader::default().read(list).unwrap_err().to_string().contains("missing field `alike`")

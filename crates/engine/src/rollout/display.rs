@@ -44,7 +44,7 @@ impl Display for ClusterState {
 impl Display for Wait {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Refused => write!(f, "waits for a strategy and a policy that can be used"),
+            Self::Refused => write!(f, "waits for a valid strategy and policy"),
             Self::Paused { policies } if policies.is_empty() => write!(f, "waits for the pause to end"),
             Self::Paused { policies } => {
                 write!(f, "waits for the pause by RolloutPolicy {} to end", policies.join(", "))

@@ -127,7 +127,7 @@ impl Merge {
             keys.contains(field) || field.starts_with(DELETE_FROM) || field.starts_with(SET_ORDER)
         };
         if patch.iter().any(|(field, value)| !value.is_null() && !is_named(field)) {
-            return Err(self.shape(RETAIN_KEYS, "must name every field that the patch sets beside it"));
+            return Err(self.shape(RETAIN_KEYS, "must name every other field that the patch sets"));
         }
         original.retain(|field, _| keys.contains(field.as_str()));
         Ok(())

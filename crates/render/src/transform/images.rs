@@ -157,7 +157,7 @@ impl ImageChange<'_> {
         let (line, kind) = (node.line, node.kind());
         let Some(written) = node.as_scalar() else {
             return Err(Box::new(
-                RenderError::new(Reason::InvalidValue, "", format!("an image is a text, not {kind}"))
+                RenderError::new(Reason::InvalidValue, "", format!("an image must be a string, not {kind}"))
                     .line(line),
             ));
         };

@@ -93,7 +93,7 @@ fn apply(resource: &mut Resource, target: &AddTarget, value: &str, budget: &Memo
         at = at.map_at(part).ok_or_else(|| wrong("a value on the path is not a map"))?;
     }
     if at.as_map().is_none() || at.get(last).is_some_and(|node| node.as_scalar().is_none()) {
-        return Err(wrong("the path does not lead to a text"));
+        return Err(wrong("the path does not lead to a string"));
     }
     let old = at.get(last).map(Node::text).unwrap_or_default();
     budget.spend_at(&location, old.len() + value.len())?;

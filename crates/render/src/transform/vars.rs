@@ -86,7 +86,7 @@ fn value_of(resources: &[Resource], var: &Var) -> Result<Scalar> {
     let found = found.ok_or_else(|| error(format!("{} has no field {:?}", resource.id(), var.field_path)))?;
     let scalar = found
         .as_scalar()
-        .ok_or_else(|| error(format!("the field {:?} is {}, not a text", var.field_path, found.kind())))?;
+        .ok_or_else(|| error(format!("the field {:?} is {}, not a string", var.field_path, found.kind())))?;
     Ok(typed(scalar))
 }
 

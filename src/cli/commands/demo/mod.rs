@@ -59,7 +59,7 @@ impl Args {
             Ok(()) => file.set_len(0).with_context(refused)?,
             Err(TryLockError::WouldBlock) => {
                 let error = anyhow!("another demo runs in {}", dir.display());
-                return Err(CommandError::hinted(error, "end it, or name another directory with --dir"));
+                return Err(CommandError::hinted(error, "stop it, or name another directory with --dir"));
             }
             Err(TryLockError::Error(error)) => {
                 return Err(anyhow::Error::new(error).context(refused()).into());

@@ -70,7 +70,7 @@ impl CheckedServer {
             let message = format!("the certificate of the {} cannot be read", self.name);
             return Finding::bad(CHECK, message, self.advice);
         };
-        let message = format!("the certificate of the {} ends at {end}", self.name);
+        let message = format!("the certificate of the {} expires at {end}", self.name);
         if end.duration_since(now) < SOON {
             Finding::bad(CHECK, message, self.advice)
         } else {

@@ -50,7 +50,7 @@ fn of(clusters: &[ManagedCluster]) -> Vec<Finding> {
         findings.push(Finding::bad(
             "clocks",
             message,
-            "set the clocks of their nodes and of the hub's by NTP",
+            "synchronize the clocks of their nodes and of the hub's nodes with NTP",
         ));
     }
     if findings.is_empty() {

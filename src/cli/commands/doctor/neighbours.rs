@@ -85,8 +85,8 @@ fn ocm(deployments: &[Deployment]) -> Finding {
     let theirs: Vec<&Deployment> =
         deployments.iter().filter(is_ocm).filter(has_pods).filter(decides).collect();
     if operator.is_none() && !theirs.is_empty() {
-        let message = "controllers of Open Cluster Management are on this hub, and no operator is installed beside them; one \
-             that runs outside of the hub leaves them out (--controllers)";
+        let message = "controllers of Open Cluster Management run on this hub, and no operator is installed; an operator \
+             outside of the hub can leave their controllers out (--controllers)";
         return Finding::good(CHECK, message);
     }
     let (mut both, mut replaced, mut leave_out) = (Vec::new(), false, Vec::new());
@@ -108,7 +108,7 @@ fn ocm(deployments: &[Deployment]) -> Finding {
         return Finding::warning(
             CHECK,
             format!(
-                "the operator of OCM runs, {namespace}/{name}; it starts the controllers that this operator replaces"
+                "OCM's operator {namespace}/{name} runs; it starts the controllers that this operator replaces"
             ),
             format!("kubectl scale deployment {name} --namespace {namespace} --replicas=0"),
         );

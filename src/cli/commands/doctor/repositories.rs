@@ -59,7 +59,7 @@ async fn examine_one(hub: &ExaminedHub, repo: &ConfigRepo) -> Vec<Finding> {
 /// Returns the finding for a ConfigRepo whose git server is not checked, because an object cannot be read.
 fn not_asked(key: &Key, error: CommandError) -> Finding {
     let finding = Finding::unknown(CHECK, error);
-    Finding { message: format!("{key}: its git server is not asked: {}", finding.message), ..finding }
+    Finding { message: format!("{key}: its git server was not checked: {}", finding.message), ..finding }
 }
 
 /// Returns a finding if a ConfigRepo has no service account and is not allowed to act as the operator.
@@ -120,7 +120,7 @@ pub(super) fn secrets(repo: &ConfigRepo) -> impl Iterator<Item = &SecretRef> {
 fn condition(repo: &ConfigRepo) -> Finding {
     let key = Key::of(repo);
     if repo.spec.suspend {
-        return Finding::warning(CHECK, format!("{key} is suspended"), "set spec.suspend to false to go on");
+        return Finding::warning(CHECK, format!("{key} is suspended"), "set spec.suspend to false to resume");
     }
     let status = repo.status.clone().unwrap_or_default();
     let Some(ready) = find_condition(&status.conditions, gitops_conditions::READY) else {

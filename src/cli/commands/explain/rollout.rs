@@ -147,10 +147,7 @@ pub(in crate::cli) fn json(explanation: &Explained) -> Value {
 fn text(name: &str, explanation: &Explained) -> String {
     let mut page = String::new();
     if explanation.rollouts.is_empty() {
-        let _ = writeln!(
-            page,
-            "{name} is rolled out by no placement: its add-ons get their configuration at once"
-        );
+        let _ = writeln!(page, "no placement rolls out {name}: its add-ons get their configuration at once");
     }
     let mut seen = BTreeSet::new();
     for PlacementRollout { placement, revision, decision, input: _, failure } in &explanation.rollouts {

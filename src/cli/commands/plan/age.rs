@@ -39,7 +39,7 @@ impl ReportAge {
         let limit = interval.saturating_mul(INTERVALS).max(OLD);
         (SignedDuration::from_secs(self.age_seconds) > limit).then(|| {
             format!(
-                "the report is {} old: the operator reports only changes, so check that it runs, such as with `wheelwright status`",
+                "the report is {} old: the operator reports only changes, so check that it runs, for example with `wheelwright status`",
                 self.age()
             )
         })

@@ -172,7 +172,7 @@ fn hinted(error: PreviewError) -> CommandError {
         PreviewError::Suspended(_) => {
             "kubectl patch configrepo NAME --type merge -p '{\"spec\":{\"suspend\":false}}' resumes it"
         }
-        PreviewError::Unread(_) => "take the snapshot again, with these kinds in it",
+        PreviewError::Unread(_) => "take the snapshot again and include these kinds",
         PreviewError::LeftOut(_) | PreviewError::NeverSettles(_) => {
             "this is a bug; please report it with the snapshot"
         }

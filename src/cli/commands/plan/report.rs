@@ -16,8 +16,8 @@ use object::{Key, Object};
 use sim::preview::{HubSnapshot, same_as_applied};
 
 /// The hint for a commit that is missing in the repository.
-const LOST: &str = "fetch the whole history (git fetch --unshallow); where it was rewritten, wheelwright plan --base names the commit to \
-                    begin at, and --kubeconfig or --snapshot read the hub as it is";
+const LOST: &str = "fetch the whole history (git fetch --unshallow); if it was rewritten, name the commit to start from with \
+                    wheelwright plan --base, or read the hub as it is with --kubeconfig or --snapshot";
 
 pub(in crate::cli::commands) struct ReadReport {
     /// The objects of the snapshot.

@@ -155,7 +155,7 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
 /// Describes the progress of a rollout before the commit, and the effect of the commit on it.
 fn earlier(EarlierRollout { rollout, changes }: &EarlierRollout) -> String {
     let what = match changes {
-        RolloutChanges::Nothing => "the commit changes nothing of it",
+        RolloutChanges::Nothing => "the commit does not change it",
         RolloutChanges::Strategy => "the commit changes its strategy and keeps its revision",
         RolloutChanges::Revision => "the commit replaces its revision",
         RolloutChanges::End => "the commit ends it",

@@ -45,7 +45,7 @@ fn headers_and_attributes_are_percent_decoded_and_no_value_of_a_header_is_shown(
 fn invalid_exporter_settings_are_refused_at_the_start() {
     for (flag, variables, reason) in [
         ("collector:4317", &[][..], "--otlp-endpoint"),
-        ("grpc://collector:4317", &[], "--otlp-endpoint is no URL of a collector"),
+        ("grpc://collector:4317", &[], "--otlp-endpoint is not the URL of a collector"),
         ("http://flag:1", &[(PROTOCOL, "grpc")], "traces are sent with http/protobuf only"),
         ("http://flag:1", &[(HEADERS, "authorization")], "write key=value"),
     ] {

@@ -219,7 +219,7 @@ impl Compiler<'_> {
     }
 
     fn pattern(&mut self, pattern: Value) -> Result<Expr, String> {
-        let Value::String(pattern) = pattern else { return unsupported("test without a text") };
+        let Value::String(pattern) = pattern else { return unsupported("test without a string") };
         let before = self.patterns;
         let regex = compile_within(&pattern, &mut self.patterns).map_err(|error| {
             format!("the regular expression {pattern:?} is invalid or too large: {error}")
@@ -269,7 +269,7 @@ fn literal(term: Term<&str>) -> Result<Value, String> {
             let parts = parts.into_iter().map(|part| match part {
                 StrPart::Str(text) => Ok(text.to_owned()),
                 StrPart::Char(char) => Ok(char.to_string()),
-                StrPart::Term(_) => unsupported("a text with an expression in it"),
+                StrPart::Term(_) => unsupported("a string with an expression in it"),
             });
             parts.collect::<Result<String, _>>().map(Value::String)
         }
@@ -290,8 +290,8 @@ fn literal(term: Term<&str>) -> Result<Value, String> {
             "null" => Ok(Value::Null),
             "true" => Ok(true.into()),
             "false" => Ok(false.into()),
-            _ => unsupported("a value that is no literal, in this place,"),
+            _ => unsupported("a value other than a literal in this place"),
         },
-        _ => unsupported("a value that is no literal, in this place,"),
+        _ => unsupported("a value other than a literal in this place"),
     }
 }

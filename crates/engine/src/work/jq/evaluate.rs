@@ -72,7 +72,7 @@ fn path(node: &Node<'_>, budget: &mut StepsLeft) -> Result<Path, Stop> {
         origin = parent;
     }
     match origin {
-        Origin::Nowhere => Err(Stop::Failed("it names a value and no field".into())),
+        Origin::Nowhere => Err(Stop::Failed("it names a value, not a field".into())),
         Origin::Root | Origin::Below(_) if names.is_empty() => {
             Err(Stop::Failed("it names the whole object".into()))
         }

@@ -73,7 +73,7 @@ fn retain_keys_clears_the_other_members_of_a_union() {
     refused(
         before,
         json!({"spec": {"volumes": [{"name": "v", "hostPath": {}, "$retainKeys": ["name"]}]}}),
-        "spec.volumes[name=\"v\"].$retainKeys: must name every field that the patch sets beside it",
+        "spec.volumes[name=\"v\"].$retainKeys: must name every other field that the patch sets",
     );
 }
 

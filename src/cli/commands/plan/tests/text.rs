@@ -116,7 +116,7 @@ fn a_rollout_that_was_under_way_is_not_an_effect_of_the_commit() {
     let mut preview = example();
     preview.earlier[0].changes = RolloutChanges::Nothing;
     let page = page(&preview, None);
-    let earlier = "app in config/fleet: 0/2 progressing; the commit changes nothing of it\n";
+    let earlier = "app in config/fleet: 0/2 progressing; the commit does not change it\n";
     assert!(page.contains(earlier), "{page}");
     assert!(page.contains("\n  app (under way before the commit): 1 enter: c2\n"), "{page}");
 }

@@ -82,7 +82,7 @@ fn unsupported_expressions_are_refused_by_name() {
         assert_eq!(error, format!("the jq path expression {expression:?}: {reason}"));
     };
     check("def f: f; f", "def is not supported");
-    check("[.[] as $x | $x]", "a value that is no literal, in this place, is not supported");
+    check("[.[] as $x | $x]", "a value other than a literal in this place is not supported");
     check(".spec as $x | .a", "as is not supported");
     check("reduce .[] as $x (0; .)", "reduce is not supported");
     check("foreach .[] as $x (0; .)", "foreach is not supported");
@@ -106,15 +106,15 @@ fn unsupported_expressions_are_refused_by_name() {
     check(".a = 1", "an assignment is not supported");
     check(".a |= 1", "an assignment is not supported");
     check("{a: .}", "the construction of objects is not supported");
-    check("\"a\\(.)\"", "a text with an expression in it is not supported");
+    check("\"a\\(.)\"", "a string with an expression in it is not supported");
     check("@base64 \"x\"", "@base64 is not supported");
     check("@base64", "@base64 is not supported");
     check(".[1:2]", "a slice is not supported");
     check("try .a catch .", "catch is not supported");
     check(".[1e999]", "the number 1e999 is not supported");
     check("del(.a)", "del/1 is not supported");
-    check(".a | test(.b)", "a value that is no literal, in this place, is not supported");
-    check(".a | test(1)", "test without a text is not supported");
+    check(".a | test(.b)", "a value other than a literal in this place is not supported");
+    check(".a | test(1)", "test without a string is not supported");
     check("getpath(1)", "getpath without a list is not supported");
     check(".a)", "invalid jq at \")\"");
     check(".a | (", "invalid jq at \"\"");
@@ -178,7 +178,7 @@ fn failures_say_which_type_has_no_fields() {
     check(".spec.replicas.x", "a value of type number has nothing at a string");
     check(".webhooks[]", "a value of type null cannot be iterated over");
     check(".", "it names the whole object");
-    check(".spec | length", "it names a value and no field");
+    check(".spec | length", "it names a value, not a field");
     check(".spec | select(.paused | length)", "a value of type boolean has no length");
     check(".spec | select(.paused | test(\"a\"))", "a value of type boolean cannot be matched");
     check(
