@@ -24,7 +24,7 @@ fn status(kubeconfig: &Path) -> String {
 }
 
 /// Commits a misspelled field along with other changes, then corrects it.
-async fn a_misspelt_field_is_corrected(kubeconfig: &Path, dir: &Path) {
+async fn a_misspelled_field_is_corrected(kubeconfig: &Path, dir: &Path) {
     let kubectl = Kubectl::new(kubeconfig, dir.join("kubectl"));
     let mut repository = Repository::empty(dir);
     repository.write("settings.yaml", SETTINGS);
@@ -95,15 +95,15 @@ async fn a_misspelt_field_is_corrected(kubeconfig: &Path, dir: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_with_a_misspelt_field_is_refused_as_a_whole_on_the_embedded_hub() {
+async fn a_commit_with_a_misspelled_field_is_refused_as_a_whole_on_the_embedded_hub() {
     let hub = Hub::start().await;
-    a_misspelt_field_is_corrected(&hub.dir.path().join("kubeconfig"), hub.dir.path()).await;
+    a_misspelled_field_is_corrected(&hub.dir.path().join("kubeconfig"), hub.dir.path()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_with_a_misspelt_field_is_refused_as_a_whole_on_kube_apiserver() {
+async fn a_commit_with_a_misspelled_field_is_refused_as_a_whole_on_kube_apiserver() {
     let hub = Cluster::start("commits").await;
     hub.kubectl().install(api::crds::hub().into_iter());
     let dir = tempfile::tempdir().unwrap();
-    a_misspelt_field_is_corrected(&hub.kubeconfig, dir.path()).await;
+    a_misspelled_field_is_corrected(&hub.kubeconfig, dir.path()).await;
 }

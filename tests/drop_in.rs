@@ -34,7 +34,7 @@ async fn server(definitions: Vec<Object>) -> Server {
     Server::start(ServerOptions { objects: definitions, ..ServerOptions::new(now) }).await.unwrap()
 }
 
-/// Runs the controllers of an agent until the token is cancelled.
+/// Runs the controllers of an agent until the token is canceled.
 async fn run(hub: &Server, spoke: &Kubeconfig, controllers: &str, stop: &CancellationToken) {
     let controllers = EnabledControllers::parse(controllers, &agent::controller_names()).unwrap();
     let bootstrap = Bootstrap::Given(Box::new(admin(hub)));

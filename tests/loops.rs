@@ -62,7 +62,7 @@ impl Controller for Copier {
     }
 }
 
-/// Computes endlessly until it is cancelled.
+/// Computes endlessly until it is canceled.
 struct Computer;
 
 #[derive(PartialEq)]

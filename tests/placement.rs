@@ -259,7 +259,7 @@ async fn placements_are_scheduled_as_by_ocm_on_a_hub_without_kinds_of_ours() {
         !log.contains("cannot watch") && !log.contains("cannot list"),
         "the operator waits for kinds it does not need:\n{log}"
     );
-    assert!(log.contains("INFO") && !log.contains('\u{1b}'), "a file gets no codes of colours:\n{log}");
+    assert!(log.contains("INFO") && !log.contains('\u{1b}'), "a file gets no codes of colors:\n{log}");
     drop(hub.operator);
 }
 

@@ -123,7 +123,7 @@ fn an_advisory_about_a_crate_of_the_lock_file_is_an_error() {
 }
 
 #[test]
-fn the_bill_of_materials_names_every_package_that_is_compiled_with_digest_and_licence() {
+fn the_bill_of_materials_names_every_package_that_is_compiled_with_digest_and_license() {
     let bill: Value = serde_json::from_slice(&run("tools/sbom.py", &[]).stdout).unwrap();
     let text = |component: &Value, field: &str| component[field].as_str().unwrap_or_default().to_owned();
     let components = bill["components"].as_array().unwrap();
@@ -140,7 +140,7 @@ fn the_bill_of_materials_names_every_package_that_is_compiled_with_digest_and_li
     assert!(compiled.len() > 300 && missing.is_empty(), "{} compiled, missing: {missing:?}", compiled.len());
     for component in components {
         let name = text(component, "name");
-        assert!(component["licenses"][0]["expression"].is_string(), "{name} has no licence");
+        assert!(component["licenses"][0]["expression"].is_string(), "{name} has no license");
         let is_ours = name.starts_with("wheelwright-");
         assert!(is_ours || component["hashes"][0]["content"].is_string(), "{name} has no digest");
     }

@@ -3,7 +3,7 @@
 
 Usage: tools/sbom.py > sbom.json
 
-It has every package that a build of `wheelwright` compiles, on any target, with its licence, the digest that Cargo.lock pins, and what
+It has every package that a build of `wheelwright` compiles, on any target, with its license, the digest that Cargo.lock pins, and what
 it depends on. Tests and benches are left out. The same lock file gives the same bytes; SOURCE_DATE_EPOCH sets the time. No network is
 needed once `cargo fetch` has been run.
 """

@@ -20,7 +20,7 @@ pub(super) type HandlerResult = Result<Response, ApiError>;
 
 /// Returns a response with a JSON body.
 pub(super) fn json(code: StatusCode, body: &impl Serialize) -> Response {
-    let bytes = serde_json::to_vec(body).expect("JSON values have string keys, so they serialise");
+    let bytes = serde_json::to_vec(body).expect("JSON values have string keys, so they serialize");
     let mut response = Response::new(Body::from(bytes));
     *response.status_mut() = code;
     as_json(&mut response);
@@ -56,7 +56,7 @@ pub(super) fn refusal(error: &ApiError) -> Response {
 
 /// Returns the `Status` of an error with its kind, for bodies and watch events.
 pub(super) fn status_value(error: &ApiError) -> Value {
-    let mut value = serde_json::to_value(error.status()).expect("a Status serialises");
+    let mut value = serde_json::to_value(error.status()).expect("a Status serializes");
     if let Some(fields) = value.as_object_mut() {
         fields.insert("kind".into(), "Status".into());
         fields.insert("apiVersion".into(), "v1".into());
@@ -119,7 +119,7 @@ pub(super) fn list<T: Serialize>(
     show: impl Fn(&Arc<Object>) -> T + Send + 'static,
 ) -> Response {
     const END: &[u8] = b"]}";
-    let mut first = serde_json::to_vec(empty).expect("JSON values have string keys, so they serialise");
+    let mut first = serde_json::to_vec(empty).expect("JSON values have string keys, so they serialize");
     debug_assert!(first.ends_with(b"[]}"), "the items come last");
     first.truncate(first.len() - END.len());
     let mut items = items.into_iter().enumerate();

@@ -87,7 +87,7 @@ impl TokenKey {
     /// Signs claims.
     pub(super) fn sign(&self, claims: &Claims) -> Result<String, Error> {
         let header = serde_json::json!({ "alg": "ES256", "kid": self.id });
-        let claims = serde_json::to_vec(claims).expect("a struct of texts and numbers serialises");
+        let claims = serde_json::to_vec(claims).expect("a struct of texts and numbers serializes");
         let message =
             format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), URL_SAFE_NO_PAD.encode(claims));
         let signature = self

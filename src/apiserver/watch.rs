@@ -228,7 +228,7 @@ fn json_event(type_: WatchEventType, object: &impl serde::Serialize) -> Vec<u8> 
         object: &'a T,
     }
     let mut line = serde_json::to_vec(&Line { type_: type_.as_str(), object })
-        .expect("JSON objects have string keys, so they serialise");
+        .expect("JSON objects have string keys, so they serialize");
     line.push(b'\n');
     line
 }

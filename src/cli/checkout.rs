@@ -253,7 +253,7 @@ fn hinted(error: Error) -> CommandError {
 mod tests {
     use super::*;
     use crate::git::tests::forge::Forge;
-    use crate::git::tests::web::{Behaviour, Web};
+    use crate::git::tests::web::{Behavior, Web};
     use crate::git::{Keyring, SignedPart};
 
     fn open(directory: &Path) -> Revisions {
@@ -325,7 +325,7 @@ mod tests {
         let report = forge.commit("wheelwright/status", &[("README.md", "")]);
         // base64 of git:hunter22
         let authorization = Some("Basic Z2l0Omh1bnRlcjIy".to_owned());
-        let web = Web::start(&forge, Behaviour { authorization, ..Behaviour::default() });
+        let web = Web::start(&forge, Behavior { authorization, ..Behavior::default() });
         let dir = tempfile::tempdir().unwrap();
         // In a Secret volume, the files are symlinks into the directory `..data`.
         let volume = dir.path().join("..data");

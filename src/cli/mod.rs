@@ -118,9 +118,9 @@ fn init_logs(Cli { global, command }: &Cli, ui: &mut Ui) -> Result<(), CommandEr
         _ => BoxMakeWriter::new(std::io::stderr),
     };
     let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let colours = ui.log_file.is_none() && std::io::stderr().is_terminal() && !is_plain;
+    let colors = ui.log_file.is_none() && std::io::stderr().is_terminal() && !is_plain;
     match global.log_format {
-        LogFormat::Text => logs.with_writer(writer).with_target(false).with_ansi(colours).init(),
+        LogFormat::Text => logs.with_writer(writer).with_target(false).with_ansi(colors).init(),
         LogFormat::Json => logs.with_writer(writer).json().init(),
     }
     Ok(())

@@ -26,10 +26,10 @@ pub enum Output {
     Json,
 }
 
-/// The colours and the size of the output.
+/// The colors and the size of the output.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
-    /// True if the output has colours.
+    /// True if the output has colors.
     pub colour: bool,
     /// The number of characters per line.
     pub columns: usize,
@@ -38,7 +38,7 @@ pub struct Style {
 }
 
 impl Style {
-    /// The style for a file: no colours, and lines of a usual width.
+    /// The style for a file: no colors, and lines of a usual width.
     pub const PLAIN: Self = Self { colour: false, columns: 100, rows: usize::MAX };
 
     /// Formats text in a colour, given as an ANSI code.
@@ -105,7 +105,7 @@ fn shown_width(line: &str) -> usize {
     characters(line).filter(|(_, is_shown)| *is_shown).count()
 }
 
-/// Returns the characters of a line, each with true if it is visible. The escape sequences of colours, which end
+/// Returns the characters of a line, each with true if it is visible. The escape sequences of colors, which end
 /// with an `m`, are not.
 fn characters(line: &str) -> impl Iterator<Item = (char, bool)> {
     let mut hidden = false;
@@ -153,12 +153,12 @@ impl Ui {
         Self { out: Box::new(io::stdout()), terminal, drawn: String::new(), log_file: None }
     }
 
-    /// Returns true if the output is a terminal, which shows colours and can be overwritten.
+    /// Returns true if the output is a terminal, which shows colors and can be overwritten.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// Returns the style for this output: colours on a terminal unless `NO_COLOR` is set, and the current size of
+    /// Returns the style for this output: colors on a terminal unless `NO_COLOR` is set, and the current size of
     /// the terminal.
     pub fn style(&self) -> Style {
         if !self.terminal {

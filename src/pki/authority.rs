@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_carries_every_organisation() {
+    fn a_leaf_carries_every_organization() {
         let identity = client(&["a", "b", "c"], Duration::from_secs(3600));
         let read = crate::pki::Certificate::from_pem(&identity.certificate).unwrap();
         assert_eq!(read.subject, Subject::new("user", &["a", "b", "c"]));

@@ -120,7 +120,7 @@ mod tests {
     use x509_cert::der::pem::encode_string;
 
     #[test]
-    fn a_request_keeps_every_organisation_and_name() {
+    fn a_request_keeps_every_organization_and_name() {
         let subject =
             Subject::new("system:open-cluster-management:c1:agent", &["group-a", "group-b", "group-c"]);
         let text = request(&KeyPair::generate().unwrap(), &subject, &["addon.example.io"]).unwrap();

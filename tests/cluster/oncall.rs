@@ -62,7 +62,7 @@ fn status_shows_why_a_commit_is_not_applied_on_real_nodes() {
     user.write("fleet/kustomization.yaml", "resources: [placement.yaml, set.yaml]\n");
     user.write("fleet/set.yaml", &good.replace("placementRefs:", "placementRef:"));
     user.is_refused(
-        "a misspelt field",
+        "a misspelled field",
         &[
             ".spec.placementRef: field not declared in schema",
             "did you mean \"placementRefs\"?",

@@ -280,7 +280,7 @@ pub(super) fn widget(name: &str, spec: Value) -> Value {
 }
 
 /// Returns the same object with labels.
-pub(super) fn labelled(mut object: Value, labels: Value) -> Value {
+pub(super) fn labeled(mut object: Value, labels: Value) -> Value {
     object["metadata"]["labels"] = labels;
     object
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::api::{Api, MERGE, config_map, labelled};
+use super::api::{Api, MERGE, config_map, labeled};
 use super::cases;
 
 cases![
@@ -82,7 +82,7 @@ async fn a_terminating_object_takes_no_new_finalizers(api: Api) {
 
 async fn a_collection_is_deleted_by_selector(api: Api) {
     for (name, label) in [("a", "x"), ("b", "y"), ("c", "x")] {
-        api.post(&api.config_map(""), &labelled(config_map(name, json!({})), json!({ "l": label })))
+        api.post(&api.config_map(""), &labeled(config_map(name, json!({})), json!({ "l": label })))
             .await
             .is(201);
     }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::api::{Api, config_map, labelled, widget};
+use super::api::{Api, config_map, labeled, widget};
 use super::cases;
 
 cases![
@@ -22,7 +22,7 @@ cases![
 
 async fn filled(api: &Api) {
     for (name, tier) in [("c", "back"), ("a", "front"), ("b", "front")] {
-        api.post(&api.config_map(""), &labelled(config_map(name, json!({})), json!({ "tier": tier })))
+        api.post(&api.config_map(""), &labeled(config_map(name, json!({})), json!({ "tier": tier })))
             .await
             .is(201);
     }
@@ -46,9 +46,7 @@ async fn a_list_is_ordered_and_versioned(api: Api) {
 }
 
 async fn a_list_over_all_namespaces_holds_each(api: Api) {
-    api.post(&api.widgets(), &labelled(widget("a", json!({})), json!({ "case": "everywhere" })))
-        .await
-        .is(201);
+    api.post(&api.widgets(), &labeled(widget("a", json!({})), json!({ "case": "everywhere" }))).await.is(201);
     let reply =
         api.get("/apis/conformance.wheelwright.dev/v1/widgets?labelSelector=case%3Deverywhere").await.is(200);
     let reply =
@@ -106,7 +104,7 @@ async fn a_page_shows_the_moment_of_the_first(api: Api) {
     filled(&api).await;
     let path = format!("{}?labelSelector=tier&limit=1", api.config_map(""));
     let token = api.get(&path).await.is(200).text("/metadata/continue");
-    api.post(&api.config_map(""), &labelled(config_map("aa", json!({})), json!({ "tier": "late" })))
+    api.post(&api.config_map(""), &labeled(config_map("aa", json!({})), json!({ "tier": "late" })))
         .await
         .is(201);
     let reply =

@@ -79,8 +79,8 @@ async fn scale_reads_and_writes_replicas(api: Api) {
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
-fn signing_request(name: &str, organisations: &[&str]) -> Value {
-    let text = request(&KeyPair::generate().unwrap(), &Subject::new("someone", organisations), &[]).unwrap();
+fn signing_request(name: &str, organizations: &[&str]) -> Value {
+    let text = request(&KeyPair::generate().unwrap(), &Subject::new("someone", organizations), &[]).unwrap();
     json!({
         "apiVersion": "certificates.k8s.io/v1",
         "kind": "CertificateSigningRequest",

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::api::{Api, MERGE, config_map, labelled};
+use super::api::{Api, MERGE, config_map, labeled};
 use super::cases;
 
 cases![
@@ -28,7 +28,7 @@ fn seen(events: &[Value]) -> Vec<(String, String)> {
 }
 
 fn marked(name: &str) -> Value {
-    labelled(config_map(name, json!({})), json!({ "w": name }))
+    labeled(config_map(name, json!({})), json!({ "w": name }))
 }
 
 fn pair(type_: &str, name: &str) -> (String, String) {

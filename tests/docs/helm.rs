@@ -68,7 +68,7 @@ fn make_former_charts(dir: &Path) {
 }
 
 /// Installs what the values on the pages need: namespaces and the kinds of the Prometheus operator.
-fn install_neighbours(kubectl: &Kubectl) {
+fn install_neighbors(kubectl: &Kubectl) {
     for namespace in ["argocd", "c1"] {
         kubectl.run(&["create", "namespace", namespace]);
     }
@@ -143,7 +143,7 @@ async fn helm_installs_upgrades_and_uninstalls_a_hub_as_the_pages_say_and_its_fl
     let run = |block: &Block| run(&hub, dir.path(), "", block);
     link_programs(dir.path());
     link(&helm::program(), dir.path(), "bin/helm");
-    install_neighbours(&kubectl);
+    install_neighbors(&kubectl);
 
     make_former_charts(dir.path());
     let [install] = <[Block; 1]>::try_from(commands("helm install wheelwright charts")).ok().unwrap();

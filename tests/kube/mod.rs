@@ -397,7 +397,7 @@ fn directories_of_killed_tests_are_removed_by_the_next_run() {
 }
 
 #[tokio::test]
-async fn a_real_api_server_serves_collects_garbage_and_authorises() {
+async fn a_real_api_server_serves_collects_garbage_and_authorizes() {
     let cluster = Cluster::start("harness").await;
     let kubectl = cluster.kubectl();
     let version = kubectl.run(&["version", "-o", "json"]);

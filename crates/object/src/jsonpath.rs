@@ -80,8 +80,8 @@ fn parse(path: &str, steps: &mut StepsLeft) -> Result<Vec<Segment>, PathError> {
     }
     let refused = |reason: String| PathError::Refused { path: path.to_owned(), reason };
     steps.take_text(path.len()).map_err(|error| refused(error.to_string()))?;
-    let normalised = normalise(path).map_err(|function| refused(format!("{function}() is not supported")))?;
-    let query = parse_json_path(&normalised);
+    let normalized = normalize(path).map_err(|function| refused(format!("{function}() is not supported")))?;
+    let query = parse_json_path(&normalized);
     let invalid = |reason: String| PathError::Invalid { path: path.to_owned(), reason };
     query.map(|query| query.segments).map_err(|e| invalid(e.to_string()))
 }
@@ -90,7 +90,7 @@ fn parse(path: &str, steps: &mut StepsLeft) -> Result<Vec<Segment>, PathError> {
 ///
 /// # Errors
 /// Returns the name of a function, because the parser's time is exponential in the depth of function arguments.
-fn normalise(path: &str) -> Result<String, String> {
+fn normalize(path: &str) -> Result<String, String> {
     let path = path.trim();
     let path = path.strip_prefix('{').and_then(|p| p.strip_suffix('}')).unwrap_or(path);
     let path = path.strip_prefix('$').unwrap_or(path);

@@ -88,9 +88,9 @@ impl Object {
 
     /// Serializes a typed object, with the `apiVersion` and `kind` of its type.
     pub fn from_typed<K: Kind>(typed: &K) -> Self {
-        let mut value = serde_json::to_value(typed).expect("wire types have string keys, so they serialise");
+        let mut value = serde_json::to_value(typed).expect("wire types have string keys, so they serialize");
         whole_numbers(&mut value);
-        let mut object = Self::from_value(value).expect("a Kubernetes type serialises to an object");
+        let mut object = Self::from_value(value).expect("a Kubernetes type serializes to an object");
         let gvk = Gvk::of::<K>();
         object.0.insert("apiVersion".into(), gvk.api_version().into());
         object.0.insert("kind".into(), gvk.kind.into());

@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn an_object_that_does_not_fit_is_named_with_its_labels() {
         let kind = WatchedKind::typed::<ConfigMap>(Site::Hub);
-        let labelled = |labels: &str| {
+        let labeled = |labels: &str| {
             let json = format!(
                 r#"{{"data": 1, "metadata": {{"namespace": "ns", "name": "n", "labels": {labels}}}}}"#
             );
@@ -391,7 +391,7 @@ mod tests {
         };
         let key = Key::namespaced("ns", "n");
         let some = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
-        assert_eq!(labelled(r#"{"a": "b"}"#), [(key.clone(), Some(some.clone())), (key.clone(), Some(some))]);
-        assert_eq!(labelled("7"), [(key.clone(), None), (key, None)]);
+        assert_eq!(labeled(r#"{"a": "b"}"#), [(key.clone(), Some(some.clone())), (key.clone(), Some(some))]);
+        assert_eq!(labeled("7"), [(key.clone(), None), (key, None)]);
     }
 }

@@ -300,7 +300,7 @@ impl StatusWrite {
         }
         let value = |status: &S| {
             let mut value =
-                serde_json::to_value(status).expect("wire types have string keys, so they serialise");
+                serde_json::to_value(status).expect("wire types have string keys, so they serialize");
             object::whole_numbers(&mut value);
             value
         };

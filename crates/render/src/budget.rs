@@ -27,10 +27,10 @@ impl<'a> MemoryBudget<'a> {
     /// Spends bytes. Freeing memory does not refund them, so the budget also bounds the work of a rendering.
     ///
     /// # Errors
-    /// Fails if the budget is exceeded or the rendering is cancelled. The error has no file yet.
+    /// Fails if the budget is exceeded or the rendering is canceled. The error has no file yet.
     pub(super) fn spend(&self, bytes: usize) -> Result<()> {
         if (self.is_cancelled)() {
-            return Err(Box::new(RenderError::new(Reason::Cancelled, "", "the rendering was cancelled")));
+            return Err(Box::new(RenderError::new(Reason::Cancelled, "", "the rendering was canceled")));
         }
         let Some(left) = self.left.get().checked_sub(bytes) else {
             let message =

@@ -83,7 +83,7 @@ pub enum Reason {
     Encrypted,
     /// A limit is exceeded.
     TooLarge,
-    /// The rendering was cancelled.
+    /// The rendering was canceled.
     Cancelled,
 }
 

@@ -173,6 +173,6 @@ fn json_size(value: &impl serde::Serialize) -> usize {
         }
     }
     let mut count = Count(0);
-    serde_json::to_writer(&mut count, value).expect("JSON values have string keys, so they serialise");
+    serde_json::to_writer(&mut count, value).expect("JSON values have string keys, so they serialize");
     count.0
 }

@@ -268,5 +268,5 @@ fn token(revision: u64, last: &Key) -> String {
         namespace: last.namespace.clone(),
         name: last.name.clone(),
     };
-    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).expect("a struct of strings and a number serialises"))
+    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).expect("a struct of strings and a number serializes"))
 }

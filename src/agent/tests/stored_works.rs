@@ -70,7 +70,7 @@ fn an_agent_ignores_works_that_the_agent_of_another_cluster_stores_beside_it() {
     let secrets = vec![
         secret("ours", "h1", packed(&of("c1"))),
         secret("of-the-hub-before", "h2", packed(&of("c1"))),
-        secret("of-the-neighbour", "h1", packed(&of("c2"))),
+        secret("of-the-neighbor", "h1", packed(&of("c2"))),
         secret("broken", "h1", b"no gzip".to_vec()),
     ];
     let expected =

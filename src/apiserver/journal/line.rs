@@ -56,7 +56,7 @@ pub(super) fn encode_entry(entry: &JournalEntry, into: &mut Vec<u8>) {
 }
 
 fn encode(line: &impl Serialize, into: &mut Vec<u8>) {
-    let json = serde_json::to_vec(line).expect("JSON objects have string keys, so they serialise");
+    let json = serde_json::to_vec(line).expect("JSON objects have string keys, so they serialize");
     into.extend(digest(&json).into_bytes());
     into.push(b' ');
     into.extend(json);

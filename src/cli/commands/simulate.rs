@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strategy_with_a_misspelt_field_is_refused() {
+    fn a_strategy_with_a_misspelled_field_is_refused() {
         let refused = strategy("type: Progressive\nprogressive: {maxConcurency: 1}\n").unwrap_err();
         assert_eq!(refused.to_string(), "strategy.progressive: unknown field \"maxConcurency\"");
     }

@@ -75,8 +75,8 @@ pub(super) fn caches() -> Caches {
     let set = |name: &str, selector: &Value| -> ManagedClusterSet {
         typed(json!({"metadata": {"name": name}, "spec": {"clusterSelector": selector}}))
     };
-    let labelled = json!({"selectorType": "ExclusiveClusterSetLabel"});
-    let sets = vec![set("shops", &labelled), set("other", &labelled), set("europe", &selector)];
+    let labeled = json!({"selectorType": "ExclusiveClusterSetLabel"});
+    let sets = vec![set("shops", &labeled), set("other", &labeled), set("europe", &selector)];
     caches.replace(Site::Hub, sets, "0");
     caches
 }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Returns a fleet whose clusters 0 and 1 are in the set `eu`, and whose cluster 0 has the label `tier=gold`.
-fn labelled() -> Overview {
+fn labeled() -> Overview {
     let mut fleet = fleet(4);
     let labels = |number: usize| {
         let mut labels: BTreeMap<String, String> = [("tier".to_owned(), "silver".to_owned())].into();
@@ -31,7 +31,7 @@ fn labelled() -> Overview {
 
 #[test]
 fn the_table_is_filtered_by_set_and_label_at_an_address() {
-    let fleet = labelled();
+    let fleet = labeled();
     let names = |query| table_page(query, &fleet).matches("<a id=\"cluster:table:").count();
     assert_eq!(names(json!({"set": "eu"})), 2);
     assert_eq!(names(json!({"label": "tier=gold"})), 1);
@@ -49,7 +49,7 @@ fn the_table_is_filtered_by_set_and_label_at_an_address() {
 
 #[test]
 fn the_map_is_grouped_by_set_by_rollout_or_by_a_label() {
-    let fleet = labelled();
+    let fleet = labeled();
     let by = |by: &str| view(View::Overview, json!({"by": by}), &fleet);
     let html = by("");
     assert!(

@@ -65,7 +65,7 @@ pub(in crate::git) fn verify(
     };
     for commit in commits {
         if cancel.is_cancelled() {
-            return Err(Error::Cache("the verification was cancelled".into()));
+            return Err(Error::Cache("the verification was canceled".into()));
         }
         check(repo, commit, how, || format!("commit {commit}"), object::commit)?;
     }

@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::forge::Forge;
-use super::web::{Behaviour, Page, Web};
+use super::web::{Behavior, Page, Web};
 use crate::git::{ChartAccess, ChartSource, Egress};
 use object::hex;
 
@@ -32,12 +32,12 @@ struct Server {
 impl Server {
     fn start(pages: Vec<Page>) -> Self {
         let (forge, pages) = (Forge::new(), Arc::new(Mutex::new(pages)));
-        let behaviour = Behaviour {
+        let behavior = Behavior {
             pages: Arc::clone(&pages),
             names: vec!["127.0.0.1", "localhost"],
-            ..Behaviour::default()
+            ..Behavior::default()
         };
-        let web = Web::start(&forge, behaviour);
+        let web = Web::start(&forge, behavior);
         Self { _forge: forge, web, pages }
     }
 

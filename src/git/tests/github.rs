@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::forge::Forge;
 use super::recorder::Recorder;
-use super::web::{App, Behaviour, Web};
+use super::web::{App, Behavior, Web};
 use crate::git::{Credentials, Egress, Error, History, Mirror, Provider, RefSpec, Remote, StatusRequest};
 
 /// Returns a new key, in the format that GitHub offers for download, and its public half.
@@ -44,7 +44,7 @@ impl Server {
         let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
         let authorization = Some(format!("Basic {}", STANDARD.encode("x-access-token:ghs_1")));
         let app = Some(App { public_key, lifetime, now });
-        let web = Web::start(&forge, Behaviour { authorization, app, ..Behaviour::default() });
+        let web = Web::start(&forge, Behavior { authorization, app, ..Behavior::default() });
         Self { forge, web, key, now }
     }
 

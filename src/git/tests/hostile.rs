@@ -6,7 +6,7 @@ use std::time::Duration;
 use git2::{ObjectType, Oid, Repository};
 
 use super::forge::{Forge, commit_tree, raw_tree};
-use super::web::{Behaviour, Web};
+use super::web::{Behavior, Web};
 use crate::git::{Error, History, RefSpec};
 use object::tree::{Checkout, TreeEntry};
 
@@ -190,7 +190,7 @@ fn a_delta_bomb_is_refused_before_it_is_allocated() {
 fn a_large_object_is_refused_while_the_pack_arrives() {
     let forge = Forge::new();
     forge.commit("main", &[("large", &"0".repeat(40 << 20))]);
-    let (server, web) = (forge.serve(), Web::start(&forge, Behaviour::default()));
+    let (server, web) = (forge.serve(), Web::start(&forge, Behavior::default()));
     let mut over_https = forge.mirror("https", &web.url);
     over_https.set_credentials(web.credentials(&[])).unwrap();
     let main = RefSpec::branch("main").unwrap();

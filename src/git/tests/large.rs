@@ -2,7 +2,7 @@
 
 use super::forge::Forge;
 use super::push::{QUICK, files};
-use super::web::{Behaviour, Web};
+use super::web::{Behavior, Web};
 use crate::git::{Commit, Error, History, Mirror, RefSpec, rewind};
 use object::tree::TreeEntry;
 
@@ -31,7 +31,7 @@ fn a_large_file_is_named_and_the_others_are_read() {
     let forge = forge(true);
     let zeros = "0".repeat(LARGE);
     forge.commit("main", &[("a", "1"), ("large", &zeros), ("medium", &zeros[..MEDIUM])]);
-    let (git, web) = (forge.serve(), Web::start(&forge, Behaviour::default()));
+    let (git, web) = (forge.serve(), Web::start(&forge, Behavior::default()));
     let mut mirrors = [forge.mirror("git", &git.url), forge.mirror("web", &web.url), forge.local()];
     mirrors[1].set_credentials(web.credentials(&[])).unwrap();
     for content in ["0", "1"] {
@@ -54,7 +54,7 @@ fn a_large_file_is_named_and_the_others_are_read() {
 #[test]
 fn a_large_file_that_was_taken_back_does_not_block_the_commits_after_it() {
     let forge = forge(true);
-    let (git, web) = (forge.serve(), Web::start(&forge, Behaviour::default()));
+    let (git, web) = (forge.serve(), Web::start(&forge, Behavior::default()));
     let accepted = forge.commit("main", &[("a", "1")]);
     let mut mirrors = [forge.mirror("git", &git.url), forge.mirror("web", &web.url)];
     mirrors[1].set_credentials(web.credentials(&[])).unwrap();

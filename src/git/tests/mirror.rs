@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use git2::Oid;
 
 use super::forge::{Forge, Server, commit_tree, raw_tree};
-use super::web::{Behaviour, Web};
+use super::web::{Behavior, Web};
 use crate::git::{Credentials, History, RefSpec, TreeLimits, rewind};
 use object::tree::{Checkout, TreeEntry};
 
@@ -327,7 +327,7 @@ fn a_token_that_is_no_longer_good_is_refused_until_the_secret_has_another() {
     let forge = Forge::new();
     let commit = forge.commit("main", &[("a", "1")]);
     let basic = |password: &str| Some(format!("Basic {}", STANDARD.encode(format!("git:{password}"))));
-    let web = Web::start(&forge, Behaviour { authorization: basic("second22"), ..Behaviour::default() });
+    let web = Web::start(&forge, Behavior { authorization: basic("second22"), ..Behavior::default() });
     let mut mirror = forge.mirror("cache", &web.url);
     mirror.set_credentials(web.credentials(&[("token", "first222")])).unwrap();
     let error = mirror.fetch(&main(), History::default()).unwrap_err();

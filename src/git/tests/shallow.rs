@@ -5,7 +5,7 @@ use git2::Oid;
 use super::author::{Author, now};
 use super::forge::Forge;
 use super::push::{QUICK, files};
-use super::web::{Behaviour, Web};
+use super::web::{Behavior, Web};
 use crate::git::{Commit, Credentials, Error, History, LastPush, Mirror, RefSpec, Verification, rewind};
 
 /// The number of commits in a history. Each has an incompressible file.
@@ -49,7 +49,7 @@ fn has(mirror: &Mirror, commit: &str) -> bool {
 #[test]
 fn a_long_history_stays_on_the_server() {
     let (forge, mut commits) = long_history("main");
-    let (web, git) = (Web::start(&forge, Behaviour::default()), forge.serve());
+    let (web, git) = (Web::start(&forge, Behavior::default()), forge.serve());
     for (cache, url, credentials) in
         [("web", &web.url, web.credentials(&[])), ("git", &git.url, Credentials::default())]
     {

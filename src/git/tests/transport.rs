@@ -8,7 +8,7 @@ use flate2::{Compression, write::GzEncoder};
 
 use super::forge::{Forge, Server};
 use super::push::files;
-use super::web::{Behaviour, Web};
+use super::web::{Behavior, Web};
 use crate::git::{Arrivals, Commit, Credentials, Error, History, Mirror, RefSpec, Retry, TransportLimits};
 use k8s_openapi::ByteString;
 
@@ -41,7 +41,7 @@ fn push_counts_what_is_sent(mirror: &Mirror) {
 fn https_fetches_and_pushes() {
     let forge = Forge::new();
     let first = forge.commit("main", &[("a", "1")]);
-    let web = Web::start(&forge, Behaviour::default());
+    let web = Web::start(&forge, Behavior::default());
     let mut mirror = mirror(&forge, &web.url, web.credentials(&[]));
     assert_eq!(fetch(&mut mirror).unwrap(), first);
     let second = forge.commit("main", &[("a", &"2".repeat(100_000))]);
@@ -64,7 +64,7 @@ fn a_push_that_is_too_large_is_refused_and_a_busy_server_is_unreachable() {
         (503, "SourceUnreachable"),
     ];
     for (status, reason) in cases {
-        let web = Web::start(&forge, Behaviour { push_status: Some(status), ..Behaviour::default() });
+        let web = Web::start(&forge, Behavior { push_status: Some(status), ..Behavior::default() });
         let error = mirror(&forge, &web.url, web.credentials(&[])).push(&report("1"), &Retry::default());
         let error = error.unwrap_err();
         assert_eq!(error.reason(), reason, "{status}: {error}");
@@ -78,8 +78,7 @@ fn a_token_and_a_client_certificate_prove_who_we_are() {
     let commit = forge.commit("main", &[("a", "1")]);
     // base64 of me:hunter22
     let authorization = Some("Basic bWU6aHVudGVyMjI=".to_owned());
-    let web =
-        Web::start(&forge, Behaviour { authorization, client_certificate: true, ..Behaviour::default() });
+    let web = Web::start(&forge, Behavior { authorization, client_certificate: true, ..Behavior::default() });
     let certificate = web.client_certificate();
     let all = [("username", "me"), ("token", "hunter22"), certificate[0], certificate[1]];
     assert_eq!(fetch(&mut mirror(&forge, &web.url, web.credentials(&all))), Ok(commit));
@@ -96,7 +95,7 @@ fn a_bearer_token_is_sent_as_one() {
     let forge = Forge::new();
     let commit = forge.commit("main", &[("a", "1")]);
     let authorization = Some("Bearer tok12345".to_owned());
-    let web = Web::start(&forge, Behaviour { authorization, ..Behaviour::default() });
+    let web = Web::start(&forge, Behavior { authorization, ..Behavior::default() });
     let with = |key| fetch(&mut mirror(&forge, &web.url, web.credentials(&[(key, "tok12345")])));
     assert_eq!(with("bearerToken"), Ok(commit));
     assert_eq!(with("token").unwrap_err().reason(), "SourceUnauthorized");
@@ -121,7 +120,7 @@ fn a_refusal_has_the_words_of_the_server_and_the_time_that_it_names() {
     ];
     for (status, headers, page, reason, pause) in cases {
         let refusal = Some((status, headers, page));
-        let web = Web::start(&forge, Behaviour { refusal, ..Behaviour::default() });
+        let web = Web::start(&forge, Behavior { refusal, ..Behavior::default() });
         let error = fetch(&mut mirror(&forge, &web.url, web.credentials(&[]))).unwrap_err();
         assert_eq!((error.reason(), error.pause()), (reason, pause.map(Duration::from_secs)), "{error}");
         let words = page.trim_start_matches("<title>").trim_end_matches("</title>");
@@ -134,7 +133,7 @@ fn a_refusal_has_the_words_of_the_server_and_the_time_that_it_names() {
 fn a_content_type_with_a_parameter_is_accepted() {
     let forge = Forge::new();
     let commit = forge.commit("main", &[("a", "1")]);
-    let web = Web::start(&forge, Behaviour { charset: true, ..Behaviour::default() });
+    let web = Web::start(&forge, Behavior { charset: true, ..Behavior::default() });
     assert_eq!(fetch(&mut mirror(&forge, &web.url, web.credentials(&[]))), Ok(commit));
 }
 
@@ -142,7 +141,7 @@ fn a_content_type_with_a_parameter_is_accepted() {
 fn a_push_waits_for_the_hooks_of_the_server() {
     let forge = Forge::new();
     forge.hook("pre-receive", "sleep 4");
-    let web = Web::start(&forge, Behaviour::default());
+    let web = Web::start(&forge, Behavior::default());
     let mut mirror = mirror(&forge, &web.url, web.credentials(&[]));
     let limit = Duration::from_secs(3);
     mirror.transport = TransportLimits { connect: limit, idle: limit, ..TransportLimits::default() };
@@ -154,7 +153,7 @@ fn a_push_waits_for_the_hooks_of_the_server() {
 fn a_pack_that_the_server_does_not_unpack_is_refused_with_its_reason() {
     let forge = Forge::new();
     forge.repo().config().unwrap().set_i64("receive.maxInputSize", 100).unwrap();
-    let (web, git) = (Web::start(&forge, Behaviour::default()), forge.serve());
+    let (web, git) = (Web::start(&forge, Behavior::default()), forge.serve());
     for mut mirror in [mirror(&forge, &web.url, web.credentials(&[])), forge.mirror("git", &git.url)] {
         mirror.transport = TransportLimits::default();
         let error = mirror.push(&report("1"), &Retry::default()).unwrap_err();
@@ -168,7 +167,7 @@ fn a_pack_that_the_server_does_not_unpack_is_refused_with_its_reason() {
 fn a_redirect_within_the_host_is_followed() {
     let forge = Forge::new();
     let commit = forge.commit("main", &[("a", "1")]);
-    let moved = |host: String| Behaviour { moved: Some(("/old.git", host)), ..Behaviour::default() };
+    let moved = |host: String| Behavior { moved: Some(("/old.git", host)), ..Behavior::default() };
     let web = Web::start(&forge, moved(String::new()));
     let mut mirror = mirror(&forge, &web.url.replace("config", "old"), web.credentials(&[]));
     assert_eq!(fetch(&mut mirror), Ok(commit));
@@ -186,12 +185,12 @@ fn a_redirect_within_the_host_is_followed() {
 fn a_redirect_is_not_followed_with_or_without_credentials() {
     let forge = Forge::new();
     forge.commit("main", &[("a", "1")]);
-    let elsewhere = Web::start(&forge, Behaviour::default());
+    let elsewhere = Web::start(&forge, Behavior::default());
     let to = |scheme: &str| {
         format!("{scheme}://{}/config.git/info/refs?service=git-upload-pack", elsewhere.address)
     };
     for to in [to("https"), to("http"), "http://169.254.169.254/latest".into(), "/elsewhere".into()] {
-        let web = Web::start(&forge, Behaviour { redirect: Some(to), ..Behaviour::default() });
+        let web = Web::start(&forge, Behavior { redirect: Some(to), ..Behavior::default() });
         for further in [&[][..], &[("token", "hunter22")]] {
             let mut mirror = mirror(&forge, &web.url, web.credentials(further));
             let error = fetch(&mut mirror).unwrap_err();
@@ -208,10 +207,9 @@ fn a_redirect_is_not_followed_with_or_without_credentials() {
 fn a_server_that_does_not_prove_its_name_is_refused() {
     let forge = Forge::new();
     forge.commit("main", &[("a", "1")]);
-    let other_name = Web::start(&forge, Behaviour { names: vec!["git.example"], ..Behaviour::default() });
-    let unknown_authority = Web::start(&forge, Behaviour::default());
-    let expired =
-        Web::start(&forge, Behaviour { issued_ago: Duration::from_hours(2), ..Behaviour::default() });
+    let other_name = Web::start(&forge, Behavior { names: vec!["git.example"], ..Behavior::default() });
+    let unknown_authority = Web::start(&forge, Behavior::default());
+    let expired = Web::start(&forge, Behavior { issued_ago: Duration::from_hours(2), ..Behavior::default() });
     let token = [("token", "hunter22")];
     for (url, credentials) in [
         (&other_name.url, other_name.credentials(&token)),
@@ -228,7 +226,7 @@ fn a_server_that_does_not_prove_its_name_is_refused() {
 fn https_goes_through_the_proxy_of_the_secret() {
     let forge = Forge::new();
     let commit = forge.commit("main", &[("a", "1")]);
-    let web = Web::start(&forge, Behaviour::default());
+    let web = Web::start(&forge, Behavior::default());
     let target = web.address;
     let proxy = Server::start("http", "", move |mut stream| {
         let mut request = [0; 1024];
@@ -259,7 +257,7 @@ fn https_goes_through_the_proxy_of_the_secret() {
 #[test]
 fn a_proxy_that_cannot_be_reached_is_named_once() {
     let forge = Forge::new();
-    let web = Web::start(&forge, Behaviour::default());
+    let web = Web::start(&forge, Behavior::default());
     let error = fetch(&mut mirror(&forge, &web.url, web.credentials(&[("proxy", "http://127.0.0.1:1")])));
     let error = error.unwrap_err().to_string();
     let start = format!("cannot reach {}: proxy 127.0.0.1:1: Connection refused", web.url);
@@ -308,7 +306,7 @@ fn a_pack_that_is_too_large_is_refused_while_it_arrives() {
     let forge = Forge::new();
     let noise: String = (0_u32..200_000).map(|i| format!("{:08x}", i.wrapping_mul(2_654_435_761))).collect();
     forge.commit("main", &[("noise", &noise)]);
-    let web = Web::start(&forge, Behaviour::default());
+    let web = Web::start(&forge, Behavior::default());
     let mut mirror = mirror(&forge, &web.url, web.credentials(&[]));
     mirror.transport = TransportLimits { bytes: 100_000, ..TransportLimits::default() };
     let error = fetch(&mut mirror).unwrap_err();
@@ -363,10 +361,10 @@ fn a_pack_that_is_cut_changed_or_compressed_is_an_error_and_the_next_one_is_take
     let damages: [(Damage, &str); 3] =
         [(cut, "SourceUnreachable"), (changed, "SourceRefused"), (compressed, "SourceUnreachable")];
     for (damage, reason) in damages {
-        let web = Web::start(&forge, Behaviour { damage: Some(damage), ..Behaviour::default() });
+        let web = Web::start(&forge, Behavior { damage: Some(damage), ..Behavior::default() });
         let error = fetch(&mut mirror(&forge, &web.url, web.credentials(&[]))).unwrap_err();
         assert_eq!(error.reason(), reason, "{error}");
-        let web = Web::start(&forge, Behaviour::default());
+        let web = Web::start(&forge, Behavior::default());
         assert_eq!(fetch(&mut mirror(&forge, &web.url, web.credentials(&[]))), Ok(commit.clone()));
     }
 }

@@ -71,7 +71,7 @@ pub(crate) struct Page {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Behaviour {
+pub(crate) struct Behavior {
     /// Responses that do not reach git. The first page that fits is sent.
     pub(crate) pages: Arc<Mutex<Vec<Page>>>,
     /// The names in the certificate.
@@ -98,7 +98,7 @@ pub(crate) struct Behaviour {
     pub(crate) damage: Option<fn(Vec<u8>) -> Vec<u8>>,
 }
 
-impl Behaviour {
+impl Behavior {
     fn page(&self, seen: &Received) -> Option<Page> {
         let path = seen.line.strip_prefix("GET ")?.split([' ', '?']).next()?;
         let authorization = seen.headers.get("authorization").map(String::as_str);
@@ -137,18 +137,18 @@ pub(crate) struct Web {
 }
 
 impl Web {
-    pub(crate) fn start(forge: &Forge, behaviour: Behaviour) -> Self {
+    pub(crate) fn start(forge: &Forge, behavior: Behavior) -> Self {
         #[expect(clippy::disallowed_methods, reason = "TLS compares certificates with the real clock")]
         let now = jiff::Timestamp::now();
-        let issued = now - behaviour.issued_ago;
+        let issued = now - behavior.issued_ago;
         let authority = Authority::create("test", issued).unwrap();
         let issue = |names: &[&str], usage| {
             let subject = Subject::new("test", &[]);
             let lifetime = Duration::from_secs(3600);
             authority.issue(&Profile { subject, names, usage, lifetime }, issued).unwrap()
         };
-        let names = if behaviour.names.is_empty() { vec!["127.0.0.1"] } else { behaviour.names.clone() };
-        let config = Arc::new(tls(&authority, &issue(&names, Usage::Server), behaviour.client_certificate));
+        let names = if behavior.names.is_empty() { vec!["127.0.0.1"] } else { behavior.names.clone() };
+        let config = Arc::new(tls(&authority, &issue(&names, Usage::Server), behavior.client_certificate));
         let client = issue(&[], Usage::Client);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -160,10 +160,10 @@ impl Web {
                     return;
                 }
                 let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
-                let (root, log, behaviour) = (root.clone(), Arc::clone(&log), behaviour.clone());
+                let (root, log, behavior) = (root.clone(), Arc::clone(&log), behavior.clone());
                 std::thread::spawn(move || {
                     // A client may disconnect early.
-                    let _ = answer(StreamOwned::new(connection, stream), &root, &behaviour, &log);
+                    let _ = answer(StreamOwned::new(connection, stream), &root, &behavior, &log);
                 });
             }
         });
@@ -223,7 +223,7 @@ fn tls(authority: &Authority, identity: &Identity, asks: bool) -> ServerConfig {
 fn answer(
     stream: impl Read + Write,
     root: &PathBuf,
-    behaviour: &Behaviour,
+    behavior: &Behavior,
     log: &Mutex<Vec<Received>>,
 ) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
@@ -240,15 +240,15 @@ fn answer(
     let mut body = vec![0; header("content-length").parse().unwrap_or(0)];
     stream.read_exact(&mut body)?;
     let out = stream.get_mut();
-    if let Some(page) = behaviour.page(&seen) {
+    if let Some(page) = behavior.page(&seen) {
         let sent = page.body.len() - page.withheld;
         write!(out, "HTTP/1.1 {}\r\nContent-Length: {}\r\n\r\n", page.head, page.body.len())?;
         return out.write_all(&page.body[..sent]);
     }
-    if let Some(answer) = behaviour.without_git(&seen) {
+    if let Some(answer) = behavior.without_git(&seen) {
         return out.write_all(answer.as_bytes());
     }
-    if let Some(app) = &behaviour.app
+    if let Some(app) = &behavior.app
         && seen.line.starts_with("POST /api/v3/app/installations/42/access_tokens ")
     {
         let Some(body) = app.issues(&seen) else {
@@ -256,13 +256,13 @@ fn answer(
         };
         return write!(out, "HTTP/1.1 201 Created\r\nContent-Length: {}\r\n\r\n{body}", body.len());
     }
-    if behaviour.authorization.as_ref().is_some_and(|needed| *needed != header("authorization")) {
+    if behavior.authorization.as_ref().is_some_and(|needed| *needed != header("authorization")) {
         return write!(out, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n");
     }
     let mut words = seen.line.split(' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    if let Some(status) = behaviour.push_status
+    if let Some(status) = behavior.push_status
         && path.ends_with("/git-receive-pack")
     {
         return write!(out, "HTTP/1.1 {status} Refused\r\nContent-Length: 0\r\n\r\n");
@@ -285,13 +285,13 @@ fn answer(
     let output = backend.wait_with_output()?.stdout;
     let end = output.windows(4).position(|part| part == b"\r\n\r\n").unwrap_or(output.len());
     let head = String::from_utf8_lossy(&output[..end]).into_owned();
-    let head = if behaviour.charset { charset(&head) } else { head };
+    let head = if behavior.charset { charset(&head) } else { head };
     let status = head.lines().find_map(|line| line.strip_prefix("Status: ")).unwrap_or("200 OK").to_owned();
     let rest = &output[(end + 4).min(output.len())..];
     let head =
         format!("HTTP/1.1 {status}\r\n{head}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", rest.len());
     let answer = [head.as_bytes(), rest].concat();
-    let answer = match behaviour.damage {
+    let answer = match behavior.damage {
         Some(damage) if path.ends_with("/git-upload-pack") => damage(answer),
         Some(_) | None => answer,
     };

@@ -34,13 +34,13 @@ impl Controller for ManagedNamespaceController {
         watches.on_site::<Namespace>(Site::Spoke, |change, view| {
             let Some(identity) = agent_identity::identity(view) else { return Vec::new() };
             let (label, cluster) = (label(&identity), Key::cluster(&identity.cluster));
-            let is_labelled = |namespace: &Namespace| namespace.label(&label).is_some();
+            let is_labeled = |namespace: &Namespace| namespace.label(&label).is_some();
             let is_wanted = |name: &str| {
                 let managed = view.get::<ManagedCluster>(&cluster).ok().flatten();
                 managed.is_some_and(|managed| wanted(&managed).any(|wanted| wanted == name))
             };
             let concerns =
-                change.sides().any(|namespace| is_labelled(namespace) || is_wanted(namespace.name()));
+                change.sides().any(|namespace| is_labeled(namespace) || is_wanted(namespace.name()));
             if concerns { vec![cluster.clone()] } else { Vec::new() }
         });
     }

@@ -39,9 +39,9 @@ impl Controller for AddOnFeatureController {
         }
         let addons = view.list::<ManagedClusterAddOn>(Query::namespace(&key.name))?;
         let living = addons.iter().filter(|addon| !addon.is_terminating() && addon.name().len() <= MAX_NAME);
-        let labelled =
+        let labeled =
             living.map(|addon| (format!("{ADDON_FEATURE_LABEL_PREFIX}{}", addon.name()), feature(addon)));
-        let wanted: BTreeMap<String, &str> = labelled.collect();
+        let wanted: BTreeMap<String, &str> = labeled.collect();
         let current = cluster.metadata.labels.clone().unwrap_or_default();
         let surplus = current
             .keys()

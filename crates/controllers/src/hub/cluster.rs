@@ -43,9 +43,9 @@ impl Controller for ClusterController {
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManifestWork>(|change, _| deleted_in_namespace(change));
         watches.on::<ManagedClusterAddOn>(|change, _| deleted_in_namespace(change));
-        watches.on::<ClusterRole>(|change, _| labelled(change));
-        watches.on::<ClusterRoleBinding>(|change, _| labelled(change));
-        watches.on::<RoleBinding>(|change, _| labelled(change));
+        watches.on::<ClusterRole>(|change, _| labeled(change));
+        watches.on::<ClusterRoleBinding>(|change, _| labeled(change));
+        watches.on::<RoleBinding>(|change, _| labeled(change));
         watches.on::<Namespace>(|change, _| {
             change.latest().map(|found| Key::cluster(found.name())).into_iter().collect()
         });
@@ -140,7 +140,7 @@ fn deleted_in_namespace<K: Kind>(change: &Change<K>) -> Vec<Key> {
 }
 
 /// Returns the cluster in an object's label.
-fn labelled<K: Kind>(change: &Change<K>) -> Vec<Key> {
+fn labeled<K: Kind>(change: &Change<K>) -> Vec<Key> {
     let cluster = change.latest().and_then(|object| object.label(CLUSTER_NAME_LABEL));
     cluster.filter(|name| !name.is_empty()).map(Key::cluster).into_iter().collect()
 }

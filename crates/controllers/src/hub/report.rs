@@ -223,8 +223,8 @@ fn plan(
     if digest == last.digest && is_on_branch && last.path == push.directory && last.error.is_empty() {
         return Ok(plan);
     }
-    let neighbours = view.list::<ConfigRepo>(Query::namespace(&Key::of(repo).namespace))?;
-    if let Some(follower) = neighbours.iter().find(|neighbour| follows(neighbour, &push.url, &push.branch)) {
+    let neighbors = view.list::<ConfigRepo>(Query::namespace(&Key::of(repo).namespace))?;
+    if let Some(follower) = neighbors.iter().find(|neighbor| follows(neighbor, &push.url, &push.branch)) {
         plan.status = followed_by(repo, follower, now);
         plan.wake(later(now, REJECTED_RETRY));
         return Ok(plan);

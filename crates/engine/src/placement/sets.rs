@@ -9,7 +9,7 @@ use object::{Metadata as _, Selector};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetMembers {
     /// The label that names the set.
-    Labelled(String),
+    Labeled(String),
     /// A label selector.
     Selected(String, Selector),
     /// The set has no members.
@@ -26,8 +26,8 @@ impl SetMembers {
         let ManagedClusterSetSpec { cluster_selector, managed_namespaces: _, unknown: _ } = &set.spec;
         let ClusterSelector { selector_type, label_selector, unknown: _ } = cluster_selector;
         match (selector_type, label_selector) {
-            (SelectorType::ExclusiveClusterSetLabel, _) => Self::Labelled(name),
-            (SelectorType::Other(other), _) if other.is_empty() => Self::Labelled(name),
+            (SelectorType::ExclusiveClusterSetLabel, _) => Self::Labeled(name),
+            (SelectorType::Other(other), _) if other.is_empty() => Self::Labeled(name),
             (SelectorType::Other(other), _) => {
                 Self::Unknown(name, format!("selectorType is not right: {other}"))
             }
@@ -42,7 +42,7 @@ impl SetMembers {
     /// Returns the name of the set.
     pub fn name(&self) -> &str {
         match self {
-            Self::Labelled(name) | Self::Selected(name, _) | Self::Empty(name) | Self::Unknown(name, _) => {
+            Self::Labeled(name) | Self::Selected(name, _) | Self::Empty(name) | Self::Unknown(name, _) => {
                 name
             }
         }
@@ -51,7 +51,7 @@ impl SetMembers {
     /// Returns true if a cluster is in the set.
     pub fn contains(&self, attributes: &ClusterAttributes) -> bool {
         match self {
-            Self::Labelled(name) => attributes.label(CLUSTER_SET_LABEL) == Some(name),
+            Self::Labeled(name) => attributes.label(CLUSTER_SET_LABEL) == Some(name),
             Self::Selected(_, selector) => selector.matches_with(|key| attributes.label(key)),
             Self::Empty(_) | Self::Unknown(..) => false,
         }

@@ -172,17 +172,17 @@ fn an_object_that_cannot_be_read_costs_no_wake_of_another() {
 /// versions.
 #[test]
 fn a_list_of_a_restored_server_replaces_all_cached_objects() {
-    let labelled = |name: &str, version: &str, data: &str| {
+    let labeled = |name: &str, version: &str, data: &str| {
         let data = Some([("key".to_owned(), data.to_owned())].into());
         ConfigMap { data, ..config_map(name, version) }
     };
     let mut caches = Caches::default();
     let newest =
-        vec![labelled("changed", "90", "new"), labelled("same", "40", "a"), config_map("phantom", "95")];
+        vec![labeled("changed", "90", "new"), labeled("same", "40", "a"), config_map("phantom", "95")];
     caches.replace(Site::Hub, newest, "100");
     caches.apply(Site::Hub, Delta::Written(config_map("own", "110")));
 
-    let restored = vec![labelled("changed", "30", "old"), labelled("same", "40", "b")];
+    let restored = vec![labeled("changed", "30", "old"), labeled("same", "40", "b")];
     let changes = caches.replace(Site::Hub, restored, "50");
     assert_eq!(names(&caches, Query::ALL), ["changed", "same"]);
     assert_eq!(changes.len(), 4);

@@ -137,7 +137,7 @@ fn features(world: &World, addon: &str) -> Vec<String> {
 }
 
 #[test]
-fn clusters_are_labelled_with_their_addons_and_how_these_do() {
+fn clusters_are_labeled_with_their_addons_and_how_these_do() {
     let mut world = permitted();
     world.run_for(seconds(30)).unwrap();
     assert_eq!(features(&world, ADDON), ["available", "available"]);

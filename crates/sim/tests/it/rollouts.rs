@@ -385,9 +385,9 @@ fn the_last_strategy_that_is_valid_stays_in_force() {
     addon(&mut world, "msa", progressive());
     select_all(&mut world);
     assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
-    let mut misspelt = progressive();
-    misspelt["progressive"]["maxConcurrency"] = "3".into();
-    addon(&mut world, "msa", misspelt);
+    let mut misspelled = progressive();
+    misspelled["progressive"]["maxConcurrency"] = "3".into();
+    addon(&mut world, "msa", misspelled);
     template(&mut world, "msa", "msa:0.4.1");
     assert!(world.run_until(seconds(120), |world| images(world)[0] == "0.4.1").unwrap());
     assert_eq!(images(&world)[1..], ["0.4.0", "0.4.0", "0.4.0"], "the canary first, as before");

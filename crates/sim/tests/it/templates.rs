@@ -199,9 +199,9 @@ fn a_change_of_content_or_of_the_name_is_an_upgrade_and_one_of_labels_is_none() 
     let [first, _] = assigned(&world);
     world.keep_history();
     let kind = json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "AddOnTemplate"});
-    let labelled: AddOnTemplate = world.get(&Key::cluster("msa")).unwrap();
+    let labeled: AddOnTemplate = world.get(&Key::cluster("msa")).unwrap();
     let metadata = json!({"name": "msa", "labels": {"note": "new"}, "annotations": {"note": "new"}});
-    put(&mut world, merged(kind, json!({"metadata": metadata, "spec": labelled.spec})));
+    put(&mut world, merged(kind, json!({"metadata": metadata, "spec": labeled.spec})));
     world.run_for(seconds(60)).unwrap();
     let writes = world.take_history();
     let kinds = ["ManagedCluster", "Lease"];

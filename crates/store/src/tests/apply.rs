@@ -10,7 +10,7 @@ fn apply(world: &mut World, manager: &str, config: Value, force: bool) -> Result
     world.store.patch(&target, &Patch::Apply(config), &options, world.now)
 }
 
-fn labelled(label: &str, data: Value) -> Value {
+fn labeled(label: &str, data: Value) -> Value {
     let mut body = config_map("a", data);
     body["metadata"]["labels"] = json!({ "l": label });
     body
@@ -20,20 +20,20 @@ fn labelled(label: &str, data: Value) -> Value {
 fn owners_are_recorded_as_by_a_real_server() {
     let mut world = World::new();
     let target = world.target(&config_map("a", json!({}))).named("");
-    let body = Object::from_value(labelled("1", json!({ "x": "y" }))).unwrap();
+    let body = Object::from_value(labeled("1", json!({ "x": "y" }))).unwrap();
     let created = world.store.create(&target, body, &WriteOptions::manager("t"), world.now).unwrap().object;
     let entry = json!({"manager": "t", "operation": "Update", "apiVersion": "v1", "time": "2026-01-02T03:04:05Z", "fieldsType": "FieldsV1",
         "fieldsV1": {"f:data": {".": {}, "f:x": {}}, "f:metadata": {"f:labels": {".": {}, "f:l": {}}}}});
     assert_eq!(created.at(&["metadata", "managedFields"]), Some(&json!([entry])));
     let conflict = apply(&mut world, "ap", config_map("a", json!({ "x": "z", "w": "1" })), false);
     refused(conflict, 409, "Conflict", "Apply failed with 1 conflict: conflict with \"t\" using v1: .data.x");
-    let both = apply(&mut world, "ap", labelled("2", json!({ "x": "z", "w": "1" })), false).unwrap_err();
+    let both = apply(&mut world, "ap", labeled("2", json!({ "x": "z", "w": "1" })), false).unwrap_err();
     assert_eq!(
         both.message(),
         "Apply failed with 2 conflicts: conflicts with \"t\" using v1:\n- .data.x\n- .metadata.labels.l"
     );
     assert_eq!(both.causes()[1].field.as_deref(), Some(".metadata.labels.l"));
-    let applied = apply(&mut world, "ap", labelled("2", json!({ "x": "z", "w": "1" })), true).unwrap().object;
+    let applied = apply(&mut world, "ap", labeled("2", json!({ "x": "z", "w": "1" })), true).unwrap().object;
     let fields: Vec<_> = applied
         .at(&["metadata", "managedFields"])
         .unwrap()
@@ -47,7 +47,7 @@ fn owners_are_recorded_as_by_a_real_server() {
         json!({"f:data": {}, "f:metadata": {"f:labels": {}}}),
     ];
     assert_eq!(fields, expected);
-    let third = apply(&mut world, "aq", labelled("3", json!({ "x": "zz", "w": "1" })), false).unwrap_err();
+    let third = apply(&mut world, "aq", labeled("3", json!({ "x": "zz", "w": "1" })), false).unwrap_err();
     assert_eq!(
         third.message(),
         "Apply failed with 2 conflicts: conflicts with \"ap\":\n- .data.x\n- .metadata.labels.l"

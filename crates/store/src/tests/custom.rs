@@ -175,11 +175,11 @@ fn bad_definitions_are_refused() {
 }
 
 #[test]
-fn a_misspelt_keyword_of_a_schema_is_named() {
-    let mut misspelt = definition();
-    misspelt["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["size"]
+fn a_misspelled_keyword_of_a_schema_is_named() {
+    let mut misspelled = definition();
+    misspelled["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["size"]
         ["minLenght"] = 1.into();
-    let warnings = World::new().create(misspelt).unwrap().warnings;
+    let warnings = World::new().create(misspelled).unwrap().warnings;
     assert_eq!(
         warnings,
         [

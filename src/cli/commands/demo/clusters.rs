@@ -81,8 +81,8 @@ fn accept_clusters(hub: &mut Store, now: Timestamp) {
         let _ = hub.patch(&clusters.clone().named(cluster.name()), &Patch::Merge(patch), &options, now);
     }
     let requests = ResourcePath::resource("certificates.k8s.io", "v1", "certificatesigningrequests");
-    let labelled = ListOptions { labels: names::CLUSTER_NAME_LABEL.into(), ..ListOptions::default() };
-    let pending = hub.list(&requests, &labelled).map(|list| list.items).unwrap_or_default();
+    let labeled = ListOptions { labels: names::CLUSTER_NAME_LABEL.into(), ..ListOptions::default() };
+    let pending = hub.list(&requests, &labeled).map(|list| list.items).unwrap_or_default();
     for request in pending.iter().filter(|request| request.at(&["status", "conditions"]).is_none()) {
         let approval = json!({"status": {"conditions": [{
             "type": "Approved", "status": "True", "reason": "ApprovedByAdministrator", "message": "The administrator of the demo approves.",

@@ -147,7 +147,7 @@ mod tests {
     use super::super::finding::Health;
     use super::*;
     use crate::git::tests::forge::{Forge, Server};
-    use crate::git::tests::web::{Behaviour, Web};
+    use crate::git::tests::web::{Behavior, Web};
     use serde_json::json;
 
     /// Reads branch `main` from a server.
@@ -178,7 +178,7 @@ mod tests {
 
         // base64 of git:hunter22
         let authorization = Some("Basic Z2l0Omh1bnRlcjIy".to_owned());
-        let web = Web::start(&forge, Behaviour { authorization, ..Behaviour::default() });
+        let web = Web::start(&forge, Behavior { authorization, ..Behavior::default() });
         let secret = |token| Secret { data: Some(web.secret(&[("token", token)])), ..Secret::default() };
         check(&web.url, Some(secret("hunter22")), Health::Good, "branch main at ").await;
         check(&web.url, Some(secret("wrong222")), Health::Bad, "refuses access").await;

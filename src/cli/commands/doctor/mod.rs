@@ -8,7 +8,7 @@ pub(super) mod finding;
 mod fleet;
 mod git_server;
 mod hub;
-mod neighbours;
+mod neighbors;
 pub(super) mod operator;
 mod permissions;
 mod profile;
@@ -85,7 +85,7 @@ async fn examine(hub: &ExaminedHub) -> Result<Vec<Finding>, CommandError> {
     findings.extend(operator::examine(hub).await);
     findings.extend(certificates::examine(hub).await);
     findings.extend(permissions::examine(hub).await?);
-    findings.extend(neighbours::examine(hub).await);
+    findings.extend(neighbors::examine(hub).await);
     if hub.serves_repositories() {
         findings.extend(repositories::examine(hub).await);
     }

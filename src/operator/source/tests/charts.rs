@@ -6,7 +6,7 @@ use super::*;
 use crate::git::Egress;
 use crate::git::tests::charts::page;
 use crate::git::tests::forge::Forge;
-use crate::git::tests::web::{Behaviour, Page, Web};
+use crate::git::tests::web::{Behavior, Page, Web};
 use crate::operator::source::mirrors::tests::{mirrors, repo, repository};
 
 /// A repository of charts, and the store that downloads from it.
@@ -20,7 +20,7 @@ struct Fixture {
 impl Fixture {
     fn start() -> Self {
         let (forge, pages) = (Forge::new(), Arc::new(Mutex::new(Vec::new())));
-        let web = Web::start(&forge, Behaviour { pages: Arc::clone(&pages), ..Behaviour::default() });
+        let web = Web::start(&forge, Behavior { pages: Arc::clone(&pages), ..Behavior::default() });
         Self { _forge: forge, web, pages, dir: tempfile::tempdir().unwrap() }
     }
 

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::*;
 use crate::git::tests::forge::{Forge, Server};
 use crate::git::tests::recorder::Recorder;
-use crate::git::tests::web::{Behaviour, Web};
+use crate::git::tests::web::{Behavior, Web};
 use crate::operator::source::fetch_places::{MAX_CONCURRENT_FETCHES, MAX_NAMESPACE_FETCHES};
 use api::gitops::v1alpha1::{BranchDeletedPolicy, ConfigRepoStatus, Revision, RewrittenPolicy, SecretRef};
 use object::Key;
@@ -199,7 +199,7 @@ async fn an_operator_does_not_follow_a_report_on_its_branch() {
 /// other.
 pub(in crate::operator::source) fn rotated(forge: &Forge, tokens: &[&str]) -> (Web, Recorder) {
     let authorization = Some(format!("Basic {}", STANDARD.encode("git:second22")));
-    let web = Web::start(forge, Behaviour { authorization, ..Behaviour::default() });
+    let web = Web::start(forge, Behavior { authorization, ..Behavior::default() });
     let answer = |token: &&str| {
         let metadata = ObjectMeta { resource_version: Some((*token).into()), ..ObjectMeta::default() };
         let data = Some(web.secret(&[("token", *token)]));
@@ -217,7 +217,7 @@ async fn a_server_gets_no_push_before_the_time_that_it_named() {
     let forge = Forge::new();
     for (headers, asked_again) in [("Retry-After: 3600\r\n", false), ("Retry-After: 0\r\n", true)] {
         let refusal = Some((503, headers, ""));
-        let web = Web::start(&forge, Behaviour { refusal, ..Behaviour::default() });
+        let web = Web::start(&forge, Behavior { refusal, ..Behavior::default() });
         let secret = Secret { data: Some(web.secret(&[])), ..Secret::default() };
         let secret =
             format!("200 OK\nContent-Type: application/json\n\n{}", serde_json::to_string(&secret).unwrap());
@@ -363,7 +363,7 @@ async fn an_operation_without_a_caller_is_cancelled() {
     {
         let running = mirrors.with_mirror(key("a", "x"), remote, Credentials::default(), work);
         tokio::select! {
-            _ = running => panic!("it runs until it is cancelled"),
+            _ = running => panic!("it runs until it is canceled"),
             _ = begun => {}
         }
     }

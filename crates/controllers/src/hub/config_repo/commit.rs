@@ -334,7 +334,7 @@ mod tests {
         cancel.cancel();
         let stopped = completion("prod", &[("prod/a.yaml", A)]).compute(None, &cancel);
         let Err(Incomplete::Problems(problems)) = stopped.completed else { panic!("it went on") };
-        assert!(problems[0].message.contains("the rendering was cancelled"), "{}", problems[0]);
+        assert!(problems[0].message.contains("the rendering was canceled"), "{}", problems[0]);
     }
 
     #[test]

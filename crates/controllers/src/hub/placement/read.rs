@@ -14,13 +14,12 @@ use reconcile::{Query, Read, View};
 pub(super) fn decisions_in_status(
     view: &impl View,
     placement: &Placement,
-    labelled: &[Arc<PlacementDecision>],
+    labeled: &[Arc<PlacementDecision>],
 ) -> Read<Vec<Arc<PlacementDecision>>> {
-    let labelled: BTreeSet<&str> = labelled.iter().map(|decision| decision.name()).collect();
+    let labeled: BTreeSet<&str> = labeled.iter().map(|decision| decision.name()).collect();
     let groups = placement.status.iter().flat_map(|status| &status.decision_groups);
-    let unlabelled =
-        groups.flat_map(|group| &group.decisions).filter(|name| !labelled.contains(name.as_str()));
-    existing(view, placement, unlabelled)
+    let unlabeled = groups.flat_map(|group| &group.decisions).filter(|name| !labeled.contains(name.as_str()));
+    existing(view, placement, unlabeled)
 }
 
 /// Returns the decisions to create that already exist, because another client removed our label.

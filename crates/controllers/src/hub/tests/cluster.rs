@@ -165,7 +165,7 @@ fn actions(plan: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_cluster_gets_the_namespace_that_is_labelled_for_it_or_a_new_one() {
+fn a_cluster_gets_the_namespace_that_is_labeled_for_it_or_a_new_one() {
     for namespace in [None, Some(json!({"open-cluster-management.io/cluster-name": "kube-system"}))] {
         let plan = accepted(json!([]), namespace);
         assert_ne!(plan["steps"], json!([]));

@@ -121,7 +121,7 @@ impl Decoration {
 
 /// Returns a typed part of a configuration as JSON.
 pub(super) fn json<T: Serialize>(part: &T) -> Value {
-    serde_json::to_value(part).expect("wire types have string keys, so they serialise")
+    serde_json::to_value(part).expect("wire types have string keys, so they serialize")
 }
 
 /// Returns the path to the pod spec of a supported workload; `None` for other objects.

@@ -11,7 +11,7 @@ fn manager(spec: &Value) -> ClusterManager {
 }
 
 #[test]
-fn a_field_that_changes_nothing_is_named_and_one_that_cannot_be_honoured_is_refused() {
+fn a_field_that_changes_nothing_is_named_and_one_that_cannot_be_honored_is_refused() {
     let gates = |names: &[&str], mode: &str| -> Value {
         names.iter().map(|name| json!({"feature": name, "mode": mode})).collect()
     };

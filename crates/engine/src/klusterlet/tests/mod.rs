@@ -120,7 +120,7 @@ fn the_labels_of_a_new_cluster_are_in_the_environment_of_the_agent_that_joins() 
 }
 
 #[test]
-fn a_field_that_changes_nothing_is_named_and_one_that_cannot_be_honoured_is_refused() {
+fn a_field_that_changes_nothing_is_named_and_one_that_cannot_be_honored_is_refused() {
     let ignored = |spec: Value| settings(&spec).ignored;
     assert_eq!(ignored(json!({})), [""; 0]);
     let defaults = json!({"kubeAPIQPS": 50, "kubeAPIBurst": 100});

@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_misspelt_field_is_named() {
+    fn a_misspelled_field_is_named() {
         let check = |text: &str, expected: &str| {
             let error = Scenario::read(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

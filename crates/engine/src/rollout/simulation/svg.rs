@@ -40,9 +40,9 @@ impl Trace {
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"11\">\n"
         );
         let mut at = 4.0;
-        for (_, word, colour) in LEGEND {
+        for (_, word, color) in LEGEND {
             let _ =
-                writeln!(svg, "<rect x=\"{at:.1}\" y=\"8\" width=\"10\" height=\"10\" fill=\"{colour}\"/>");
+                writeln!(svg, "<rect x=\"{at:.1}\" y=\"8\" width=\"10\" height=\"10\" fill=\"{color}\"/>");
             let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"17\">{word}</text>", at + 14.0);
             at += 14.0 + wide(word) + 14.0;
         }
@@ -59,14 +59,14 @@ impl Trace {
             let label = escaped(label);
             let _ = writeln!(svg, "<text x=\"4\" y=\"{:.1}\">{label}</text>", y(at) + 11.0);
             for (begin, until, letter) in intervals(states, end) {
-                let Some((_, word, colour)) = LEGEND.iter().find(|(known, _, _)| *known == letter) else {
+                let Some((_, word, color)) = LEGEND.iter().find(|(known, _, _)| *known == letter) else {
                     continue;
                 };
                 let (from, wide) = (x(begin), (x(until) - x(begin)).max(1.0));
                 let (top, high, since) = (y(at), LINE - 3.0, duration::format(after_start(begin)));
                 let _ = write!(
                     svg,
-                    "<rect x=\"{from:.1}\" y=\"{top:.1}\" width=\"{wide:.1}\" height=\"{high}\" fill=\"{colour}\">"
+                    "<rect x=\"{from:.1}\" y=\"{top:.1}\" width=\"{wide:.1}\" height=\"{high}\" fill=\"{color}\">"
                 );
                 let _ = writeln!(svg, "<title>{label}: {word} from {since}</title></rect>");
             }

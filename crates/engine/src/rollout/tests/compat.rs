@@ -359,9 +359,9 @@ fn clusters_soak_by_the_policy_while_no_strategy_can_be_read() {
 /// OCM reports nothing, so a misspelled canary is silently no canary.
 #[test]
 fn a_mandatory_group_that_does_not_exist_stops_nothing_and_is_reported() {
-    let misspelt = case("R2 F0", "m1 c1,c2", "").mandatory("g0").mandatory("g00");
-    misspelt.gives("m1 |  |  |");
-    let found: Vec<_> = misspelt.run().corrections().collect();
+    let misspelled = case("R2 F0", "m1 c1,c2", "").mandatory("g0").mandatory("g00");
+    misspelled.gives("m1 |  |  |");
+    let found: Vec<_> = misspelled.run().corrections().collect();
     assert_eq!(
         found,
         [
@@ -369,15 +369,15 @@ fn a_mandatory_group_that_does_not_exist_stops_nothing_and_is_reported() {
         ]
     );
     assert!(case("R2 F0", "m1 c1,c2", "").mandatory("g0").run().absent.is_empty());
-    let mut without_canaries = Input::new("new", Ok(strategy("R2 F0", &misspelt.mandatory)));
+    let mut without_canaries = Input::new("new", Ok(strategy("R2 F0", &misspelled.mandatory)));
     without_canaries.groups = groups("m1 c1");
     without_canaries.groups[0].clusters.clear();
     assert_eq!(
         advance(&without_canaries, NOW).absent,
-        misspelt.mandatory,
+        misspelled.mandatory,
         "the scheduler keeps a group without a cluster"
     );
-    let undecided = Input::new("new", Ok(strategy("R2 F0", &misspelt.mandatory)));
+    let undecided = Input::new("new", Ok(strategy("R2 F0", &misspelled.mandatory)));
     assert!(
         advance(&undecided, NOW).absent.is_empty(),
         "a placement without a decision may have the group yet"

@@ -22,7 +22,7 @@ fn by(manager: &str) -> Value {
 }
 
 #[test]
-fn an_application_is_recognised_in_all_three_tracking_modes() {
+fn an_application_is_recognized_in_all_three_tracking_modes() {
     let tracked = |metadata: Value| application(&live(metadata)).map(|(app, by)| (app.to_owned(), by));
     let annotation = json!({ID: "shop:apps/Deployment:ns/web"});
     let shop = |by| Some(("shop".to_owned(), by));

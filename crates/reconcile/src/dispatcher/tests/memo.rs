@@ -170,7 +170,7 @@ fn a_result_that_nobody_requests_is_forgotten() {
     assert_eq!(
         harness.computations.len(),
         2,
-        "the first one was cancelled when the plan no longer asked for it"
+        "the first one was canceled when the plan no longer asked for it"
     );
 }
 

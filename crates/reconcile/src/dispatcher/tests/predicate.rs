@@ -31,10 +31,10 @@ fn a_change_that_does_not_concern_a_controller_plans_nothing() {
     harness.listed("ConfigMap", &[map("a")]);
     harness.after(1);
     assert_eq!(harness.ended(), ["a"]);
-    let labelled = json!({"metadata": {"namespace": "ns", "name": "a", "labels": {"b": "c"}}});
+    let labeled = json!({"metadata": {"namespace": "ns", "name": "a", "labels": {"b": "c"}}});
     let filled = json!({"metadata": {"namespace": "ns", "name": "a"}, "data": {"b": "c"}});
     let replaced = json!({"metadata": {"namespace": "ns", "name": "a", "uid": "2"}, "data": {"b": "c"}});
-    for (object, wakes) in [(labelled, false), (filled.clone(), true), (filled, false), (replaced, true)] {
+    for (object, wakes) in [(labeled, false), (filled.clone(), true), (filled, false), (replaced, true)] {
         harness.changed("ConfigMap", object.clone());
         harness.after(1);
         assert_eq!(harness.ended().len(), usize::from(wakes), "{object}");

@@ -157,10 +157,10 @@ fn a_failed_key_waits_despite_wakes() {
     let mut harness = ready(&[map("a")]);
     harness.after(1);
     harness.fail(FailureKind::Invalid);
-    let mut labelled = map("a");
-    labelled["metadata"]["labels"] = json!({"x": "y"});
+    let mut labeled = map("a");
+    labeled["metadata"]["labels"] = json!({"x": "y"});
     for _ in 0..4 {
-        harness.changed("ConfigMap", labelled.clone());
+        harness.changed("ConfigMap", labeled.clone());
     }
     harness.decide();
     assert!(harness.acts.is_empty());

@@ -17,12 +17,12 @@ use crate::lines::Lines;
 struct Api {
     lease: Option<serde_json::Value>,
     version: u64,
-    behaviour: Behaviour,
+    behavior: Behavior,
 }
 
 /// The behavior of the server from now on.
 #[derive(Clone, Copy, Default)]
-enum Behaviour {
+enum Behavior {
     #[default]
     Well,
     /// Every response takes this long; writes are stored at once.
@@ -69,8 +69,8 @@ impl Server {
         renewed.duration_since(now()).abs() > SignedDuration::from_mins(50)
     }
 
-    fn behave(&self, behaviour: Behaviour) {
-        self.0.lock().unwrap().behaviour = behaviour;
+    fn behave(&self, behavior: Behavior) {
+        self.0.lock().unwrap().behavior = behavior;
     }
 
     fn holder(&self) -> Option<String> {
@@ -81,18 +81,18 @@ impl Server {
     async fn answer(self, request: Request<Body>) -> Result<Response<Body>, std::convert::Infallible> {
         let method = request.method().clone();
         let body = request.into_body().collect_bytes().await.unwrap();
-        let mut behaviour = self.0.lock().unwrap().behaviour;
-        match &mut behaviour {
-            Behaviour::Well | Behaviour::After(_) => {}
-            Behaviour::FailsAndHangs(0) => std::future::pending().await,
-            Behaviour::FailsAndHangs(left) => {
+        let mut behavior = self.0.lock().unwrap().behavior;
+        match &mut behavior {
+            Behavior::Well | Behavior::After(_) => {}
+            Behavior::FailsAndHangs(0) => std::future::pending().await,
+            Behavior::FailsAndHangs(left) => {
                 *left -= 1;
-                self.behave(behaviour);
+                self.behave(behavior);
                 return Ok(status(StatusCode::INTERNAL_SERVER_ERROR));
             }
         }
         let answer = self.0.lock().unwrap().take(&method, &body);
-        if let Behaviour::After(delay) = behaviour {
+        if let Behavior::After(delay) = behavior {
             sleep(delay).await;
         }
         Ok(answer)
@@ -139,12 +139,12 @@ fn candidate(server: &Server, host: &str) -> Election {
 }
 
 /// Returns how long a leader keeps its leadership if the API server behaves like this right after a renewal.
-async fn led_for(behaviour: Behaviour) -> Duration {
+async fn led_for(behavior: Behavior) -> Duration {
     let (server, stop) = (Server::default(), CancellationToken::new());
     let mut election = candidate(&server, "a");
     assert!(election.acquire(&stop).await);
     let (renewed, leadership) = (Instant::now(), election.leadership());
-    server.behave(behaviour);
+    server.behave(behavior);
     assert!(leadership.holds());
     timeout(Duration::from_secs(600), election.renew(&stop)).await.expect("it ends");
     assert!(!leadership.holds());
@@ -155,7 +155,7 @@ async fn led_for(behaviour: Behaviour) -> Duration {
 async fn the_deadline_of_a_renewal_holds_while_a_request_hangs() {
     let deadline = ElectionOptions::new("", "", "").renew_deadline;
     for failures in 0..=4 {
-        assert_eq!(led_for(Behaviour::FailsAndHangs(failures)).await, deadline, "{failures} failures first");
+        assert_eq!(led_for(Behavior::FailsAndHangs(failures)).await, deadline, "{failures} failures first");
     }
 }
 
@@ -164,10 +164,10 @@ async fn the_deadline_of_a_renewal_holds_while_a_request_hangs() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_comes_late_prolongs_nothing() {
     let deadline = ElectionOptions::new("", "", "").renew_deadline;
-    assert_eq!(led_for(Behaviour::After(Duration::from_secs(9))).await, deadline);
+    assert_eq!(led_for(Behavior::After(Duration::from_secs(9))).await, deadline);
 
     let server = Server::default();
-    server.behave(Behaviour::After(deadline * 3 / 5));
+    server.behave(Behavior::After(deadline * 3 / 5));
     let mut election = candidate(&server, "a");
     let won = timeout(Duration::from_secs(120), election.acquire(&CancellationToken::new())).await;
     assert!(won.is_err(), "an answer to the read and one to the write take longer than the deadline");
@@ -178,7 +178,7 @@ async fn a_server_that_is_slow_keeps_its_leader() {
     let (server, stop) = (Server::default(), CancellationToken::new());
     let mut election = candidate(&server, "a");
     assert!(election.acquire(&stop).await);
-    server.behave(Behaviour::After(Duration::from_secs(1)));
+    server.behave(Behavior::After(Duration::from_secs(1)));
     assert!(timeout(Duration::from_secs(600), election.renew(&stop)).await.is_err());
 }
 
@@ -259,7 +259,7 @@ async fn giving_the_lease_back_takes_two_seconds_at_most() {
     let (server, stop) = (Server::default(), CancellationToken::new());
     let mut election = candidate(&server, "a");
     assert!(election.acquire(&stop).await);
-    server.behave(Behaviour::FailsAndHangs(0));
+    server.behave(Behavior::FailsAndHangs(0));
     let since = Instant::now();
     election.release().await;
     assert_eq!(since.elapsed(), RELEASE_WITHIN);
@@ -296,7 +296,7 @@ async fn an_orderly_end_is_logged_and_only_a_lost_lease_warns() {
     assert_eq!(log_of(&server, "a", Duration::from_secs(10)).await, [waits, &other], "once");
 
     let lines = Lines::record();
-    server.behave(Behaviour::FailsAndHangs(0));
+    server.behave(Behavior::FailsAndHangs(0));
     first.renew(&CancellationToken::new()).await;
     assert_eq!(lines.all().last().unwrap(), "WARN no longer the leader");
 }
@@ -313,14 +313,14 @@ async fn a_leader_whose_last_renewal_was_cut_off_releases_the_lease_too() {
     let (server, stop) = (Server::default(), CancellationToken::new());
     let mut election = candidate(&server, "a");
     assert!(election.acquire(&stop).await);
-    server.behave(Behaviour::After(Duration::from_secs(1)));
+    server.behave(Behavior::After(Duration::from_secs(1)));
     // The server stores the renewal 3 s from now, and would respond 4 s from now.
     let stopped = async {
         sleep(Duration::from_millis(3_500)).await;
         stop.cancel();
     };
     tokio::join!(election.renew(&stop), stopped);
-    server.behave(Behaviour::Well);
+    server.behave(Behavior::Well);
     election.release().await;
     assert_eq!(server.holder(), None);
 }
@@ -331,7 +331,7 @@ async fn a_leader_whose_lease_disappeared_releases_the_one_that_it_made_again() 
     let mut election = candidate(&server, "a");
     assert!(election.acquire(&stop).await);
     server.0.lock().unwrap().lease = None;
-    server.behave(Behaviour::After(Duration::from_secs(1)));
+    server.behave(Behavior::After(Duration::from_secs(1)));
     // The server stores the new lease 3 s from now, and would respond 4 s from now.
     let stopped = async {
         sleep(Duration::from_millis(3_500)).await;
@@ -339,7 +339,7 @@ async fn a_leader_whose_lease_disappeared_releases_the_one_that_it_made_again() 
     };
     tokio::join!(election.renew(&stop), stopped);
     assert!(server.holder().is_some(), "it is stored");
-    server.behave(Behaviour::Well);
+    server.behave(Behavior::Well);
     election.release().await;
     assert_eq!(server.holder(), None);
 }

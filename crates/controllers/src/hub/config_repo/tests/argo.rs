@@ -122,13 +122,13 @@ fn an_object_whose_new_content_is_refused_stays_that_of_argo_cd() {
 }
 
 #[test]
-fn an_application_that_tracks_by_label_is_recognised_and_its_label_goes_with_the_takeover() {
+fn an_application_that_tracks_by_label_is_recognized_and_its_label_goes_with_the_takeover() {
     let mut hub = Hub::new(json!({}));
     let labels = json!({"app.kubernetes.io/instance": "shop"});
-    let labelled = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "1"}, "metadata": {"namespace": "config", "name": "a", "labels": labels}});
+    let labeled = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "1"}, "metadata": {"namespace": "config", "name": "a", "labels": labels}});
     let made = json!({"namespace": "config", "name": "a"});
     hub.apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": made, "data": {"k": "1"}}));
-    hub.write_as_argo("a", Patch::Merge(labelled));
+    hub.write_as_argo("a", Patch::Merge(labeled));
     let message = hub.commit(&[("a.yaml", &map("a", "1"))]);
     assert!(message.contains("managed by the Argo CD application shop"), "{message}");
     assert!(message.contains("remove its label app.kubernetes.io/instance"), "{message}");

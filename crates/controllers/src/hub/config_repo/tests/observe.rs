@@ -20,8 +20,8 @@ fn config_map(labels: Value, data: Value) -> Value {
 
 #[test]
 fn a_change_of_an_observed_object_is_noticed_without_a_commit() {
-    let labelled = map("a", "1").replace("  name: a", "  name: a\n  labels: {team: x}");
-    let mut hub = Hub::observing(&[("a.yaml", &labelled)]);
+    let labeled = map("a", "1").replace("  name: a", "  name: a\n  labels: {team: x}");
+    let mut hub = Hub::observing(&[("a.yaml", &labeled)]);
     let expect = |hub: &mut Hub, labels: Value, data: Value, start: &str| {
         hub.apply(config_map(labels, data));
         let message = hub.run();

@@ -86,7 +86,7 @@ impl Hub {
 }
 
 #[test]
-fn nothing_of_a_commit_with_a_misspelt_field_is_written() {
+fn nothing_of_a_commit_with_a_misspelled_field_is_written() {
     let mut hub = Hub::new(json!({}));
     assert!(hub.commit(&[("a.yaml", &map("a", "1")), ("b.yaml", &map("b", "1"))]).starts_with("Ready"));
     let (owned, before) = (hub.owned(), hub.versions());

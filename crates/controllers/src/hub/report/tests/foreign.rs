@@ -4,7 +4,7 @@ use super::*;
 use api::names::CONFIG_REPO_ANNOTATION;
 
 #[test]
-fn a_report_to_the_branch_that_a_neighbour_follows_is_refused() {
+fn a_report_to_the_branch_that_a_neighbor_follows_is_refused() {
     let follow = |world: &mut World, namespace: &str, branch: &str| {
         let spec = json!({"url": "https://git.example/other", "ref": {"branch": branch}});
         let metadata = json!({"namespace": namespace, "name": "other"});
