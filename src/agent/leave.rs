@@ -42,7 +42,7 @@ pub struct Leaver<'a> {
 /// The agent must have stopped, because it would write them again.
 ///
 /// # Errors
-/// The cluster has rejected several attempts in a row.
+/// Fails if the cluster has rejected several attempts in a row.
 pub async fn leave(leaver: &Leaver<'_>, stop: &CancellationToken) -> Result<(), JoinError> {
     let mut wait = Wait::new(FIRST_WAIT, LONGEST_WAIT);
     let mut refusals = 0;

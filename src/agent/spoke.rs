@@ -37,7 +37,7 @@ fn params() -> PatchParams {
 /// be newer, and applying ours could remove versions.
 ///
 /// # Errors
-/// The cluster rejects a definition or does not answer, or another client manages an older definition.
+/// Fails if the cluster rejects a definition or does not answer, or another client manages an older definition.
 pub async fn install_definitions(
     spoke: &kube::Client,
     wanted: Vec<CustomResourceDefinition>,
@@ -127,7 +127,7 @@ pub(super) async fn load(options: &AgentOptions) -> Result<Option<Credentials>, 
 /// Returns the cluster name in the stored identity. If there is none, returns a random name, like OCM's agent.
 ///
 /// # Errors
-/// The secret cannot be read.
+/// Fails if the secret cannot be read.
 pub async fn cluster_name(
     home: &kube::Client,
     secret: &Key,
@@ -198,7 +198,7 @@ pub(super) async fn store(
 /// Reads the claims of the cluster's agents; `None` if this agent may not.
 ///
 /// # Errors
-/// The cluster does not answer.
+/// Fails if the cluster does not answer.
 pub(super) async fn claims(options: &AgentOptions) -> Result<Option<Vec<ClusterClaim>>, JoinError> {
     let claims: Api<ClusterClaim> = Api::all(options.spoke.clone());
     match claims.list(&ListParams::default().labels(SPOKE_ONLY_LABEL)).await {
@@ -228,7 +228,7 @@ pub(super) fn earlier<'c>(
 /// agent that may not is not refused.
 ///
 /// # Errors
-/// Another agent claimed the cluster before this one.
+/// Fails if another agent claimed the cluster before this one.
 pub(super) async fn refuse_second(options: &AgentOptions, hub: &BootstrapHub) -> Result<bool, JoinError> {
     let Some(claims) = claims(options).await? else { return Ok(false) };
     match earlier(&claims, options, hub) {

@@ -81,7 +81,7 @@ fn is_denied(cluster: &ManagedCluster) -> bool {
 /// Selects the hub of the stored identity, if it is one of the agent's hubs.
 ///
 /// # Errors
-/// The agent has several hubs, and its identity cannot be read.
+/// Fails if the agent has several hubs, and its identity cannot be read.
 pub(super) async fn to_stored(options: &mut AgentOptions) -> Result<(), JoinError> {
     if options.other_hubs.is_empty() {
         return Ok(());

@@ -35,7 +35,7 @@ impl Body {
     /// Parses JSON.
     ///
     /// # Errors
-    /// The text is not valid JSON, or has too many maps.
+    /// Fails if the text is not valid JSON, or has too many maps.
     pub(super) fn json(text: &[u8], role: Role) -> Result<Self, serde_json::Error> {
         let mut found = Found::default();
         let mut json = serde_json::Deserializer::from_slice(text);

@@ -60,7 +60,7 @@ impl Keys {
 /// Atomically writes a file that only its owner can read.
 ///
 /// # Errors
-/// The error of the operating system.
+/// Returns the error of the operating system.
 pub fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     let new = path.with_extension("new");
     let mut options = fs::OpenOptions::new();

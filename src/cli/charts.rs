@@ -25,7 +25,7 @@ impl Charts {
     /// Adds charts to a tree, and downloads those that are new.
     ///
     /// # Errors
-    /// A chart cannot be downloaded.
+    /// Fails if a chart cannot be downloaded.
     pub(crate) fn add(&mut self, charts: &[String], tree: &mut FileTree) -> Result<(), Error> {
         for chart in charts {
             let archive = match self.archives.get(chart) {

@@ -30,7 +30,7 @@ const CREDENTIALS: &str = "name a directory with the keys of a credentials Secre
 /// working directory.
 ///
 /// # Errors
-/// The directory does not exist or is not a repository, or the working directory is not in a repository.
+/// Fails if the directory does not exist or is not a repository, or the working directory is not in a repository.
 pub(crate) fn repository(repo: Option<&str>) -> Result<String, CommandError> {
     match repo {
         Some(repo) if Path::new(repo).is_dir() => {
@@ -82,7 +82,7 @@ impl RepositoryArgs {
     /// Opens the repository.
     ///
     /// # Errors
-    /// The repository does not exist, or the credentials are invalid.
+    /// Fails if the repository does not exist, or the credentials are invalid.
     pub(crate) fn open(&self) -> Result<Revisions, CommandError> {
         self.open_other(self.repo.as_deref())
     }
@@ -90,7 +90,7 @@ impl RepositoryArgs {
     /// Returns the credentials.
     ///
     /// # Errors
-    /// The credentials are invalid.
+    /// Fails if the credentials are invalid.
     pub(crate) fn credentials(&self) -> Result<Credentials, CommandError> {
         credentials(self.git_secret.as_deref(), std::env::var(TOKEN).ok())
     }
@@ -98,7 +98,7 @@ impl RepositoryArgs {
     /// Opens another repository with the same credentials.
     ///
     /// # Errors
-    /// The repository does not exist, or the credentials are invalid.
+    /// Fails if the repository does not exist, or the credentials are invalid.
     pub(crate) fn open_other(&self, repo: Option<&str>) -> Result<Revisions, CommandError> {
         Revisions::open(&repository(repo)?, self.credentials()?)
     }
@@ -164,7 +164,8 @@ impl Revisions {
     /// Reads a revision.
     ///
     /// # Errors
-    /// The repository cannot be read, the revision does not exist, or its name is not a valid reference name.
+    /// Fails if the repository cannot be read, the revision does not exist, or its name is not a valid reference
+    /// name.
     pub(crate) fn checkout(&self, revision: &str) -> Result<Arc<Checkout>, CommandError> {
         let Some((_, mirror)) = &self.mirror else {
             return git::checkout(&self.directory, revision).map_err(hinted);
@@ -193,7 +194,7 @@ impl Revisions {
     /// Returns the reason why the signatures of a commit are not accepted; `None` if they are.
     ///
     /// # Errors
-    /// The repository cannot be read.
+    /// Fails if the repository cannot be read.
     pub(crate) fn refused_signature(
         &self,
         revision: &str,
@@ -210,7 +211,7 @@ impl Revisions {
     /// Returns the newest commit that changed a directory, looking back from `commit`, and its time.
     ///
     /// # Errors
-    /// The repository cannot be read.
+    /// Fails if the repository cannot be read.
     pub(crate) fn last_change(
         &self,
         commit: &str,
@@ -222,7 +223,7 @@ impl Revisions {
     /// Returns the reason why a commit rewinds a reference; `None` if it does not.
     ///
     /// # Errors
-    /// The repository cannot be read.
+    /// Fails if the repository cannot be read.
     pub(crate) fn rewind(
         &self,
         want: &RefSpec,

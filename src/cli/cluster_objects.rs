@@ -13,7 +13,7 @@ use reconcile::{Query, Read, View};
 /// Reads the objects of a cluster. Unreadable add-ons and works are left out.
 ///
 /// # Errors
-/// A kind has not been read completely.
+/// Fails if a kind has not been read completely.
 pub(crate) fn cluster_objects(name: &str, view: &impl View) -> Read<ClusterObjects> {
     let cluster = match view.get(&Key::cluster(name)) {
         Err(error) if error.is_unreadable() => Some(Err(error.to_string())),

@@ -43,7 +43,7 @@ impl HubArgs {
     /// answer yet, only logs a warning: all users of the client retry.
     ///
     /// # Errors
-    /// The kubeconfig is invalid, or the API server rejects the credentials.
+    /// Fails if the kubeconfig is invalid, or the API server rejects the credentials.
     pub(super) async fn connect_or_wait(&self) -> Result<kube::Client, CommandError> {
         let config = self.config().await?;
         let url = config.cluster_url.clone();
@@ -101,7 +101,7 @@ pub(super) async fn is_embedded(client: &kube::Client) -> Result<bool, kube::Err
 /// Connects to the API server of a kubeconfig, and checks that it answers.
 ///
 /// # Errors
-/// The kubeconfig is invalid, the API server does not answer, or it rejects the credentials.
+/// Fails if the kubeconfig is invalid, the API server does not answer, or it rejects the credentials.
 pub(super) async fn connect(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
@@ -112,7 +112,7 @@ pub(super) async fn connect(
 /// Connects to an API server, and checks that it answers.
 ///
 /// # Errors
-/// The API server does not answer, or rejects the credentials.
+/// Fails if the API server does not answer, or rejects the credentials.
 pub(super) async fn answering(config: kube::Config) -> Result<kube::Client, CommandError> {
     let url = config.cluster_url.clone();
     let client = shell::client(config).context("cannot use the kubeconfig")?;
@@ -144,7 +144,7 @@ fn unreachable(url: &http::Uri, error: &kube::Error) -> CommandError {
 /// Returns the client config for an API server.
 ///
 /// # Errors
-/// The kubeconfig is invalid.
+/// Fails if the kubeconfig is invalid.
 pub(super) async fn config(
     kubeconfig: Option<&Path>,
     context: Option<&str>,

@@ -39,7 +39,7 @@ impl ElectionArgs {
     /// it is missing and the API server answers.
     ///
     /// # Errors
-    /// The lease may not be read, or its namespace is missing and cannot be created.
+    /// Fails if the lease may not be read, or its namespace is missing and cannot be created.
     pub(super) async fn candidate(
         &self,
         hub: &HubArgs,

@@ -20,7 +20,7 @@ type ReadItem<'r> = dyn FnMut(&RawValue) -> serde_json::Result<Option<Object>> +
 /// Smaller files are read at once.
 ///
 /// # Errors
-/// The file cannot be read, or contains something that is not an object.
+/// Fails if the file cannot be read, or contains something that is not an object.
 pub(crate) fn of_large_file(file: &Path, read: &mut ReadItem<'_>) -> Result<Vec<Object>, CommandError> {
     let name = file.display();
     let opened = File::open(file).with_context(|| format!("cannot read {name}"))?;

@@ -75,7 +75,7 @@ pub(crate) fn render_tree(
 /// Adds the remote charts that an overlay needs to a tree.
 ///
 /// # Errors
-/// A chart cannot be downloaded.
+/// Fails if a chart cannot be downloaded.
 pub(crate) fn add_charts(
     tree: &mut FileTree,
     overlay: &str,
@@ -97,7 +97,7 @@ pub(crate) fn add_charts(
 /// its own files.
 ///
 /// # Errors
-/// The directory cannot be read.
+/// Fails if the directory cannot be read.
 pub(crate) fn render_directory(
     dir: &Path,
     seed: Seed,

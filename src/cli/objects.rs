@@ -17,7 +17,7 @@ pub(super) const MAX_FILE: u64 = 64 << 20;
 /// Reads YAML documents or JSON. Expands Lists to their items, and files of a report's snapshot to their objects.
 ///
 /// # Errors
-/// The file cannot be read, or contains something that is not an object.
+/// Fails if the file cannot be read, or contains something that is not an object.
 pub(crate) fn of_file(file: &Path) -> Result<Vec<Object>, CommandError> {
     let name = file.display();
     let size = std::fs::metadata(file).with_context(|| format!("cannot read {name}"))?.len();
@@ -31,7 +31,7 @@ pub(crate) fn of_file(file: &Path) -> Result<Vec<Object>, CommandError> {
 /// Parses objects in the same formats as [`of_file`].
 ///
 /// # Errors
-/// The text contains something that is not an object.
+/// Fails if the text contains something that is not an object.
 pub(crate) fn of_text(text: &str) -> anyhow::Result<Vec<Object>> {
     let documents: Vec<Value> = if text.trim_start().starts_with('{') {
         serde_json::Deserializer::from_str(text).into_iter().collect::<Result<_, _>>()?

@@ -66,8 +66,8 @@ impl Origin {
     /// Reads all objects of some kinds into caches.
     ///
     /// # Errors
-    /// The file cannot be read, the hub does not answer or does not serve a kind, or an object does not match its
-    /// type.
+    /// Fails if the file cannot be read, the hub does not answer or does not serve a kind, or an object does not
+    /// match its type.
     pub(super) fn read(&self, wanted: &[KindToRead]) -> Result<Caches, CommandError> {
         let snapshot = match self.stored()? {
             Some(stored) => stored,
@@ -109,7 +109,7 @@ impl Origin {
 /// Reads all objects of some kinds from a hub into caches, like [`Origin::read`].
 ///
 /// # Errors
-/// The hub does not answer or does not serve a kind, or an object does not match its type.
+/// Fails if the hub does not answer or does not serve a kind, or an object does not match its type.
 pub(super) async fn read_hub(hub: &Client, wanted: &[KindToRead]) -> Result<Caches, CommandError> {
     Snapshot::from_hub(hub, wanted).await?.caches(wanted)
 }
@@ -118,7 +118,7 @@ pub(super) async fn read_hub(hub: &Client, wanted: &[KindToRead]) -> Result<Cach
 /// and add-ons are shown as well.
 ///
 /// # Errors
-/// The hub does not answer.
+/// Fails if the hub does not answer.
 pub(super) async fn serves_ours(hub: &Client) -> Result<bool, CommandError> {
     let groups = hub.list_api_groups().await.map_err(writer::failed("list the API groups".into()))?;
     Ok(groups.groups.iter().any(|group| group.name == GITOPS_GROUP))
@@ -289,7 +289,7 @@ impl Snapshot {
     /// Loads the objects of a kind into caches, as a complete list.
     ///
     /// # Errors
-    /// An object does not match its type.
+    /// Fails if an object does not match its type.
     fn load<K: Kind>(&self, caches: &mut Caches) -> Result<(), CommandError> {
         let gvk = Gvk::of::<K>();
         let typed = self.objects.iter().filter(|object| object.gvk() == gvk).map(Object::to_typed::<K>);

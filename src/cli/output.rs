@@ -176,7 +176,7 @@ impl Ui {
     /// is unchanged.
     ///
     /// # Errors
-    /// The output is closed.
+    /// Fails if the output is closed.
     pub fn draw(&mut self, text: &str) -> io::Result<()> {
         let style = self.style();
         let text = if self.terminal { style.fit(&style.fold(text)) } else { text.to_owned() };
@@ -192,7 +192,7 @@ impl Ui {
     /// Erases the drawn text on a terminal. If the terminal has become narrower, a line may occupy several rows.
     ///
     /// # Errors
-    /// The output is closed.
+    /// Fails if the output is closed.
     pub fn erase(&mut self) -> io::Result<()> {
         let rows = self.style().height(&std::mem::take(&mut self.drawn));
         if self.terminal && rows > 0 { self.text(format!("\u{1b}[{rows}A\u{1b}[J")) } else { Ok(()) }
@@ -201,7 +201,7 @@ impl Ui {
     /// Prints text unchanged.
     ///
     /// # Errors
-    /// The output is closed.
+    /// Fails if the output is closed.
     pub fn text(&mut self, text: impl AsRef<str>) -> io::Result<()> {
         self.out.write_all(text.as_ref().as_bytes())?;
         self.out.flush()
@@ -210,7 +210,7 @@ impl Ui {
     /// Prints a line.
     ///
     /// # Errors
-    /// The output is closed.
+    /// Fails if the output is closed.
     pub fn line(&mut self, line: impl AsRef<str>) -> io::Result<()> {
         writeln!(self.out, "{}", line.as_ref())
     }
@@ -227,7 +227,7 @@ impl Ui {
     /// Prints a value as indented JSON.
     ///
     /// # Errors
-    /// The output is closed.
+    /// Fails if the output is closed.
     pub fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut self.out, value)?;
         writeln!(self.out)

@@ -68,7 +68,7 @@ enum ActionError {
 /// of the subject that can be undone, as far as the visitor may see them.
 ///
 /// # Errors
-/// The hub rejects a request. The text names the change that was not made and comes with the HTTP status.
+/// Fails if the hub rejects a request. The text names the change that was not made and comes with the HTTP status.
 pub(super) async fn act(
     hub: &kube::Config,
     token: &str,

@@ -355,7 +355,7 @@ struct WorkObject {
     /// The reason why the object is not healthy; empty if it is healthy.
     reason: String,
     message: String,
-    /// True if the reason is that of a pod.
+    /// True if the reason comes from a pod.
     is_of_pod: bool,
 }
 

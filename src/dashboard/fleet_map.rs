@@ -228,7 +228,7 @@ impl Group<'_> {
     }
 }
 
-/// Returns the groups of cells: those of a rollout in its order, others by title.
+/// Returns the groups of cells: groups of a rollout in its order, others by title.
 fn groups<'c>(cells: &'c [Cell<'c>], grouping: Grouping<'_>, shown: &'c Shown) -> Vec<Group<'c>> {
     let mut groups: Vec<Group<'c>> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();

@@ -25,7 +25,7 @@ pub trait ReadFleet: Send + Sync {
     /// Returns the fleet.
     ///
     /// # Errors
-    /// The text is the reason why the fleet cannot currently be read.
+    /// Returns the reason why the fleet cannot currently be read.
     fn overview(&self) -> Result<Overview, String>;
 
     /// Explains which clusters a placement selects; returns `None` if it does not exist.

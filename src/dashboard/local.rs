@@ -42,7 +42,7 @@ impl LocalDashboard {
     /// Listens on a loopback port; 0 selects a free port.
     ///
     /// # Errors
-    /// The port is in use, or the system has no randomness.
+    /// Fails if the port is in use, or the system has no randomness.
     pub async fn listen(port: u16) -> std::io::Result<Self> {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await?;
         let mut secret = [0; 16];
@@ -55,7 +55,7 @@ impl LocalDashboard {
     /// Serves until `stop`.
     ///
     /// # Errors
-    /// The listener fails.
+    /// Fails if the listener fails.
     pub async fn serve(self, reader: Arc<dyn ReadFleet>, stop: CancellationToken) -> std::io::Result<()> {
         let live = Live::new(reader);
         let reading = live.clone().read(stop.clone());

@@ -28,7 +28,7 @@ impl Page {
         all.iter().skip((self.number - 1) * ROWS).take(ROWS)
     }
 
-    /// Returns links to the pages before and after, if there are several. `fields` are those of the address.
+    /// Returns links to the previous and next page, if there are several. `fields` are the fields of the address.
     pub(super) fn links(self, path: &str, fields: &[(&str, &str)]) -> Markup {
         let Self { number, pages } = self;
         html! {

@@ -48,7 +48,7 @@ fn web(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://").filter(|(scheme, _)| matches!(*scheme, "https" | "ssh"))?;
     let (authority, path) = rest.split_once('/')?;
     let (_, address) = authority.rsplit_once('@').unwrap_or(("", authority));
-    // The port is that of the SSH server.
+    // The port belongs to the SSH server.
     let host = if scheme == "ssh" { address.split(':').next()? } else { address };
     Some(format!("https://{host}/{}", path.trim_end_matches('/').trim_end_matches(".git")))
 }

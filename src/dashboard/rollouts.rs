@@ -132,7 +132,7 @@ pub(super) fn summary(workload: &WorkloadSummary) -> (State, String) {
     }
 }
 
-/// Returns true if clusters have failed, but the others go on because the strategy tolerates it.
+/// Returns true if clusters have failed, but the others continue because the strategy tolerates it.
 fn goes_on(workload: &WorkloadSummary) -> bool {
     let is_held = |one: &ClusterSummary| {
         matches!(

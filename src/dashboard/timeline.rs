@@ -63,7 +63,7 @@ impl Timeline {
         step.is_positive().then_some(step)
     }
 
-    /// Returns the time at which all clusters are done, if they go on as before; `None` if no cluster is open.
+    /// Returns the time at which all clusters are done, if they continue as before; `None` if no cluster is open.
     pub(super) fn end(&self, now: Timestamp) -> Option<Timestamp> {
         let rest = self.step(now)?.checked_mul(i32::try_from(self.open).ok().filter(|open| *open > 0)?)?;
         now.checked_add(rest).ok()

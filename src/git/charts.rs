@@ -1,7 +1,7 @@
 //! Downloads charts: from classic repositories, which have an `index.yaml`, and from OCI registries.
 //!
-//! Repositories are read without credentials. The content of a registry is verified by its digest; that of a classic
-//! repository too, if its index has one.
+//! Repositories are read without credentials. Charts from a registry are verified by their digest, and charts
+//! from a classic repository if its index has a digest.
 
 use std::fmt::{Display, Formatter};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::transport::{ApiResponse, Arrivals, Session, SessionLimits, TransportL
 use super::{Credentials, Egress, Error, Remote};
 use object::hex;
 
-/// The maximum size of an archive, that of files in a repository.
+/// The maximum size of an archive, which is the limit for files in a repository.
 const MAX_ARCHIVE: usize = 8 << 20;
 /// The maximum size of an index. One with 300 charts and all their versions has 20 MiB.
 const MAX_INDEX: usize = 32 << 20;

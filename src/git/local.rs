@@ -31,7 +31,7 @@ pub fn remote_urls(path: &Path) -> Vec<String> {
 /// `git rev-parse` accepts.
 ///
 /// # Errors
-/// The repository cannot be read, it has no such revision, or the revision exceeds [`TreeLimits`].
+/// Fails if the repository cannot be read, it has no such revision, or the revision exceeds [`TreeLimits`].
 pub fn checkout(path: &Path, revision: &str) -> Result<Arc<Checkout>, Error> {
     let (url, cancel, limits) = (path.to_string_lossy(), CancellationToken::new(), TreeLimits::default());
     if is_sha256(path) {
@@ -54,7 +54,7 @@ pub fn checkout(path: &Path, revision: &str) -> Result<Arc<Checkout>, Error> {
 /// nothing. Ignores a tag that now points to another commit.
 ///
 /// # Errors
-/// The repository cannot be read, or [`Error::NotVerified`].
+/// Fails if the repository cannot be read. Returns [`Error::NotVerified`] if a signature is missing or untrusted.
 pub fn verify_commit(
     path: &Path,
     revision: &str,
@@ -75,7 +75,8 @@ pub fn verify_commit(
 /// commits, so it is not checked.
 ///
 /// # Errors
-/// The repository cannot be read, or [`Error::Rewound`].
+/// Fails if the repository cannot be read. Returns [`Error::Rewound`] if the commit does not descend from the
+/// accepted one.
 pub fn check_rewind(path: &Path, want: &RefSpec, commit: &str, history: History<'_>) -> Result<(), Error> {
     let repo = Repository::open(path).map_err(|e| Error::remote(&path.to_string_lossy(), &e))?;
     let commit = Oid::from_str(commit).map_err(|e| Error::Ref(e.message().to_owned()))?;
@@ -89,7 +90,7 @@ const MAX_UNCHANGED: usize = 10_000;
 /// report to the same branch.
 ///
 /// # Errors
-/// The repository cannot be read.
+/// Fails if the repository cannot be read.
 pub fn last_change(path: &Path, commit: &str, directory: &str) -> Result<(String, Timestamp), Error> {
     let explain = |e: git2::Error| Error::remote(&path.to_string_lossy(), &e);
     let repo = Repository::open(path).map_err(explain)?;

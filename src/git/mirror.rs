@@ -158,8 +158,9 @@ impl Mirror {
     /// same checkout.
     ///
     /// # Errors
-    /// The remote is unreachable or lacks the reference, the commit does not descend from the accepted one, or
-    /// it exceeds the [`TreeLimits`]. Previously fetched commits stay readable through [`Mirror::checkout`].
+    /// Fails if the remote is unreachable or lacks the reference, the commit does not descend from the accepted
+    /// one, or it exceeds the [`TreeLimits`]. Previously fetched commits stay readable through
+    /// [`Mirror::checkout`].
     pub fn fetch(&mut self, want: &RefSpec, history: History<'_>) -> Result<Arc<Checkout>, Error> {
         let fetched = self.try_fetch(want, history);
         self.keep_small()?;
@@ -195,7 +196,7 @@ impl Mirror {
     /// Returns `None` for a commit, because remotes do not list commits.
     ///
     /// # Errors
-    /// The remote is unreachable, denies access, or lacks the reference.
+    /// Fails if the remote is unreachable, denies access, or lacks the reference.
     pub fn look_up(&self, want: &RefSpec) -> Result<Option<String>, Error> {
         let (target, _) = self.resolve(&self.repository()?, want)?;
         Ok(target.map(|target| target.id.to_string()))

@@ -93,7 +93,7 @@ impl LeaderCandidate {
     /// Creates a candidate. The election has its own connection, so that no renewal waits for other requests.
     ///
     /// # Errors
-    /// The configuration is invalid.
+    /// Fails if the configuration is invalid.
     pub fn new(hub: &kube::Config, options: ElectionOptions) -> Result<Self, kube::Error> {
         let election = Election::new(shell::client(hub.clone())?, options);
         let leader = shell::leader_client(hub.clone(), election.leadership())?;

@@ -140,8 +140,8 @@ fn is_foreign(secret: &Secret) -> bool {
 /// Reads the Secret, and creates or renews its content if needed.
 ///
 /// # Errors
-/// The API server rejects a read or write, the Secret belongs to another program, or creating the certificate
-/// fails. The text names the attempt.
+/// Fails if the API server rejects a read or write, the Secret belongs to another program, or creating the
+/// certificate fails. The text names the attempt.
 pub async fn ensure(client: &kube::Client, secret: &ServerSecret) -> Result<StoredCertificate, String> {
     let name = &secret.name;
     let failed = |attempt: &'static str| {

@@ -67,7 +67,7 @@ pub const PATH: &str = "/convert";
 /// Serves [`PATH`] until `stop`.
 ///
 /// # Errors
-/// Setting up TLS fails.
+/// Fails if TLS cannot be set up.
 pub async fn serve(
     listener: TcpListener,
     serving: Arc<Serving>,

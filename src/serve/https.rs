@@ -26,7 +26,7 @@ const BUFFER: usize = 64 << 10;
 /// Serves routes until `stop`, with one request per connection. Routes limit the time for reading bodies.
 ///
 /// # Errors
-/// Setting up TLS fails.
+/// Fails if TLS cannot be set up.
 pub(crate) async fn serve(
     listener: TcpListener,
     serving: Arc<Serving>,

@@ -44,7 +44,7 @@ pub struct Listen {
 /// `stop`.
 ///
 /// # Errors
-/// Listening on the address fails.
+/// Fails if it cannot listen on the address.
 pub async fn serve(address: SocketAddr, handle: Handle, stop: CancellationToken) -> std::io::Result<()> {
     let (_, running) = watch::channel(Ok(handle));
     let placements = Router::new().route("/debug/placements/{namespace}/{name}", get(explain));
@@ -55,7 +55,7 @@ pub async fn serve(address: SocketAddr, handle: Handle, stop: CancellationToken)
 /// Serves `/livez`, `/readyz` and `/metrics` of an agent until `stop`.
 ///
 /// # Errors
-/// Listening on the address fails.
+/// Fails if it cannot listen on the address.
 pub async fn serve_agent(at: Listen, running: Running, stop: CancellationToken) -> std::io::Result<()> {
     // OCM's agents have this path too.
     let healthz = Router::new().route("/healthz", get(live));

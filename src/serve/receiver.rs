@@ -91,7 +91,7 @@ impl Sources {
 /// Serves `/webhooks/{namespace}/{name}` until `stop`.
 ///
 /// # Errors
-/// Listening on the address fails.
+/// Fails if it cannot listen on the address.
 pub async fn serve(
     options: ReceiverOptions,
     deliveries: mpsc::Sender<Delivery>,

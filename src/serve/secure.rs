@@ -19,7 +19,7 @@ const LIFETIME: Duration = Duration::from_hours(24 * 365 * 5);
 /// Serves until `stop`.
 ///
 /// # Errors
-/// Creating the certificate fails.
+/// Fails if the certificate cannot be created.
 pub(super) async fn serve(listener: TcpListener, routes: Router, stop: CancellationToken) -> io::Result<()> {
     let made = now();
     let profile = Profile {

@@ -17,7 +17,7 @@ impl Serving {
     /// Presents a certificate and its key, both in PEM, from now on.
     ///
     /// # Errors
-    /// The certificate or the key is invalid, or they do not belong together.
+    /// Fails if the certificate or the key is invalid, or they do not belong together.
     pub fn show(&self, certificate: &str, key: &str) -> Result<(), rustls::Error> {
         let general = |error: rustls::pki_types::pem::Error| rustls::Error::General(error.to_string());
         let chain = CertificateDer::pem_slice_iter(certificate.as_bytes()).collect::<Result<_, _>>();
@@ -38,7 +38,7 @@ impl ResolvesServerCert for Serving {
 /// Returns a TLS acceptor with the current certificate. Without one, handshakes fail.
 ///
 /// # Errors
-/// Setting up TLS fails.
+/// Fails if TLS cannot be set up.
 pub(super) fn acceptor(serving: Arc<Serving>) -> Result<TlsAcceptor, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;

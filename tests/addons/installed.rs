@@ -105,7 +105,7 @@ impl Installed {
         )
     }
 
-    /// Waits until nothing of the add-on is left on the hub, and its namespace is gone from the cluster.
+    /// Waits until the hub has no objects of the add-on, and the cluster no longer has its namespace.
     pub(super) async fn is_gone(&self, hub: &Hub, namespace: &str) {
         let namespaces: Api<Namespace> = Api::all(self.spoke.clone());
         let label = format!("open-cluster-management.io/addon-name={}", self.addon);

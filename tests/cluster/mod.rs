@@ -171,7 +171,7 @@ impl User {
         }
     }
 
-    /// The only user of such a fleet. It must leave the fleet as it found it, because other journeys follow.
+    /// Returns the only user of a fleet. It must leave the fleet unchanged, because other journeys follow.
     pub(crate) fn alone(name: &str) -> Self {
         let user = Self::with(name, Turn::of_the_fleet());
         user.make_fleet();

@@ -183,7 +183,7 @@ impl Cluster {
         self.kubeconfig_at(&self.url, user, groups)
     }
 
-    /// Writes such a file for an API server at another URL, such as a proxy in front of this one.
+    /// Writes the kubeconfig file for another URL, such as a proxy in front of this API server.
     pub(crate) fn kubeconfig_at(&self, url: &str, user: &str, groups: &[&str]) -> PathBuf {
         let identity = client_certificate(&self.authority, user, groups);
         let of = format!("{user}-{}", url.rsplit(':').next().unwrap());

@@ -299,7 +299,7 @@ impl<'a> Position<'a> {
         }
     }
 
-    /// Returns whether the object at this place has declared fields, rather than the entries of a map.
+    /// Returns true if the object at this place has declared fields, rather than the entries of a map.
     pub(crate) fn has_declared_fields(self) -> bool {
         match self {
             Self::Unknown => false,
@@ -308,7 +308,7 @@ impl<'a> Position<'a> {
         }
     }
 
-    /// Returns whether this place is known.
+    /// Returns true if this place is known.
     pub fn is_known(self) -> bool {
         !matches!(self, Self::Unknown)
     }
@@ -331,7 +331,7 @@ impl<'a> Builtin<'a> {
         }
     }
 
-    /// Returns whether the map is atomic. A field may override the rule of its type.
+    /// Returns true if the map is atomic. A field may override the rule of its type.
     fn is_atomic_map(self) -> bool {
         match (self.rule.and_then(|rule| rule.map), self.inside) {
             (Some(rule), _) => rule == MapType::Atomic,

@@ -19,7 +19,7 @@ static TIME: LazyLock<Regex> = LazyLock::new(|| {
         .expect("the pattern is a constant")
 });
 
-/// Returns whether a text has the format `date-time` according to kube-apiserver (`strfmt.IsDateTime`).
+/// Returns true if a text has the format `date-time` according to kube-apiserver (`strfmt.IsDateTime`).
 pub fn is_date_time(text: &str) -> bool {
     parts(text).is_some()
 }

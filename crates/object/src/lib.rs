@@ -156,7 +156,7 @@ impl Object {
         self.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default()
     }
 
-    /// Returns whether `metadata.deletionTimestamp` is set.
+    /// Returns true if `metadata.deletionTimestamp` is set.
     pub fn is_terminating(&self) -> bool {
         self.at(&["metadata", "deletionTimestamp"]).is_some_and(|t| !t.is_null())
     }

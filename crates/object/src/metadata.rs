@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::{Gvk, Kind};
 
-/// Returns whether an owner reference names this kind and object. The API version may differ within the group.
+/// Returns true if an owner reference names this kind and object. The API version may differ within the group.
 pub fn refers_to<K: Kind>(reference: &OwnerReference, name: &str) -> bool {
     let (Gvk { group, kind, version: _ }, wanted) =
         (Gvk::parse(&reference.api_version, &reference.kind), Gvk::of::<K>());
@@ -28,10 +28,10 @@ pub trait Metadata {
     /// Returns the value of an annotation.
     fn annotation(&self, name: &str) -> Option<&str>;
 
-    /// Returns whether the object has a finalizer.
+    /// Returns true if the object has a finalizer.
     fn has_finalizer(&self, finalizer: &str) -> bool;
 
-    /// Returns whether `metadata.deletionTimestamp` is set.
+    /// Returns true if `metadata.deletionTimestamp` is set.
     fn is_terminating(&self) -> bool;
 
     /// Returns a reference to the object as an owner, so that the garbage collector deletes dependents after it.

@@ -42,13 +42,13 @@ fn is_name(text: &str) -> bool {
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
 }
 
-/// Returns whether the text is an RFC 1123 label: at most 63 lowercase letters, digits and `-`, starting and
+/// Returns true if the text is an RFC 1123 label: at most 63 lowercase letters, digits and `-`, starting and
 /// ending with an alphanumeric character.
 pub fn is_dns_label(text: &str) -> bool {
     text.len() <= 63 && is_dns_part(text)
 }
 
-/// Returns whether the text is an RFC 1123 subdomain: dot-separated parts like labels, at most 253 bytes in total.
+/// Returns true if the text is an RFC 1123 subdomain: dot-separated parts like labels, at most 253 bytes in total.
 pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_part)
 }

@@ -87,7 +87,7 @@ pub fn clip(text: &str, max: usize) -> String {
     }
 }
 
-/// Returns whether a character moves the cursor, or hides or reorders text: control characters, and Unicode format
+/// Returns true if a character moves the cursor, or hides or reorders text: control characters, and Unicode format
 /// characters for direction and joining.
 fn is_steering(c: char) -> bool {
     c.is_control()

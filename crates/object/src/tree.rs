@@ -128,7 +128,7 @@ impl FileTree {
         }
     }
 
-    /// Returns whether there is any file below a path; the root is the empty path.
+    /// Returns true if there is any file below a path; the root is the empty path.
     pub fn is_dir(&self, path: &str) -> bool {
         self.below(path).next().is_some()
     }

@@ -147,7 +147,7 @@ impl<K: Stored> Cached<K> {
         self.unreadable.get(&refused.key).is_none_or(|known| known.reason != refused.reason)
     }
 
-    /// Returns whether the newest state of an object does not fit the type.
+    /// Returns true if the newest state of an object does not fit the type.
     pub(crate) fn is_unreadable(&self, key: &Key) -> bool {
         self.unreadable.contains_key(key)
     }
@@ -223,7 +223,7 @@ impl<K: Stored> Cached<K> {
         self.seen = u64::MAX;
     }
 
-    /// Returns whether the cache has an object at this version or a newer one.
+    /// Returns true if the cache has an object at this version or a newer one.
     fn holds(&self, key: &Key, version: u64) -> bool {
         version != OPAQUE && self.objects.get(key).is_some_and(|cached| cached.version() >= version)
     }
@@ -355,12 +355,12 @@ impl<K: Stored> Cached<K> {
         objects
     }
 
-    /// Returns whether the first list is complete.
+    /// Returns true if the first list is complete.
     pub(crate) fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// Returns true if nothing of the kind has been read yet.
+    /// Returns true if no object of the kind has been read yet.
     pub(crate) fn is_new(&self) -> bool {
         !self.complete && self.objects.is_empty()
     }

@@ -96,12 +96,12 @@ impl Caches {
         self.observed.get_mut(gvk).map(Arc::make_mut)
     }
 
-    /// Returns whether the first list of an observed kind is complete.
+    /// Returns true if the first list of an observed kind is complete.
     pub(crate) fn is_observed(&self, gvk: &Gvk) -> bool {
         self.observed.get(gvk).is_some_and(|cached| cached.is_complete())
     }
 
-    /// Records the refusal to list an observed kind, unless its last list is still valid. Returns whether it is
+    /// Records the refusal to list an observed kind, unless its last list is still valid. Returns true if it is
     /// new.
     pub(crate) fn refuse_observed(&mut self, gvk: &Gvk, reason: String) -> bool {
         let is_news = !self.is_observed(gvk) && self.refused.get(gvk) != Some(&reason);

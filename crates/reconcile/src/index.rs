@@ -100,12 +100,12 @@ impl Indexes {
         self.types.push(TypeId::of::<I>());
     }
 
-    /// Returns whether the controller keeps any index.
+    /// Returns true if the controller keeps any index.
     pub(crate) fn are_kept(&self) -> bool {
         !self.types.is_empty()
     }
 
-    /// Returns whether changes wait to be applied.
+    /// Returns true if changes wait to be applied.
     pub(crate) fn are_behind(&self) -> bool {
         !self.log.is_empty()
     }

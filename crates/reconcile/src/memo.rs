@@ -44,7 +44,7 @@ impl Cancel {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether the computation was canceled.
+    /// Returns true if the computation was canceled.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -80,7 +80,7 @@ pub struct Computed {
 }
 
 impl Computation {
-    /// Returns whether the computation was canceled, so that no key waits for it.
+    /// Returns true if the computation was canceled, so that no key waits for it.
     pub fn is_cancelled(&self) -> bool {
         self.cancel.is_cancelled()
     }
@@ -114,7 +114,7 @@ pub(crate) struct MemoRequest {
 }
 
 impl MemoRequest {
-    /// Returns whether another request is for the same result.
+    /// Returns true if another request is for the same result.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.type_id == other.type_id && (self.is_same)(&self.memo, &other.memo)
     }

@@ -165,7 +165,7 @@ impl WorkQueue {
         self.wake(key, Wake { at: wake.at.max(rested), ..wake });
     }
 
-    /// Returns whether a key is running.
+    /// Returns true if a key is running.
     pub(crate) fn is_running(&self, key: &Key) -> bool {
         self.running.contains_key(key)
     }

@@ -47,7 +47,7 @@ pub trait View {
     /// Returns [`ReadError`] as for [`View::list_readable_on`].
     fn unreadable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<Unreadable>>>;
 
-    /// Returns whether the API server has listed a kind. Objects that an earlier process kept do not count.
+    /// Returns true if the API server has listed a kind. Objects that an earlier process kept do not count.
     fn is_listed<K: Kind>(&self, site: Site) -> bool;
 
     /// Returns an object of the observed cluster. The kind is watched while plans of the key read it, or include
@@ -107,7 +107,7 @@ pub trait View {
         Ok(!matches!(answer, LookupAnswer::OnHub(false)))
     }
 
-    /// Returns whether a subject may do something on the observed cluster.
+    /// Returns true if a subject may do something on the observed cluster.
     ///
     /// # Errors
     /// As for [`View::lookup`].
@@ -147,7 +147,7 @@ pub trait View {
         Ok(Some(object))
     }
 
-    /// Returns whether the API server of the observed cluster is healthy.
+    /// Returns true if the API server of the observed cluster is healthy.
     ///
     /// # Errors
     /// As for [`View::lookup`].

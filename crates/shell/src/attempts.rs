@@ -115,7 +115,7 @@ impl Record {
         if record.is_recent() || ends >= MAX_ENDS { record } else { Self { ends: 0, written } }
     }
 
-    /// Returns whether the last death was recent.
+    /// Returns true if the last death was recent.
     fn is_recent(self) -> bool {
         // A time in the future means that the clock has been set back since.
         self.written.is_some_and(|at| at.elapsed().is_ok_and(|age| age < EXPIRES_AFTER))

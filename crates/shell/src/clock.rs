@@ -22,7 +22,7 @@ pub struct WallClockWait {
 }
 
 impl WallClockWait {
-    /// Returns whether the wait is over.
+    /// Returns true if the wait is over.
     pub fn is_over(&self, now: Timestamp) -> bool {
         !(self.since..self.until).contains(&now)
     }

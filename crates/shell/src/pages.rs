@@ -61,7 +61,7 @@ impl Refusals {
     }
 }
 
-/// Returns whether a server is busy, and the page may wait as long as it requests, in addition to `waited`.
+/// Returns true if a server is busy, and the page may wait as long as it requests, in addition to `waited`.
 fn is_busy(error: &Error, waited: Duration) -> bool {
     let wait = retry_after(error);
     !wait.is_zero() && waited.checked_add(wait).is_some_and(|all| all <= BUSY)

@@ -45,7 +45,7 @@ impl EnabledControllers {
         Ok(selection)
     }
 
-    /// Returns whether a controller runs.
+    /// Returns true if a controller runs.
     pub fn includes(&self, name: &str) -> bool {
         !self.removed.contains(name) && (self.all || self.added.contains(name))
     }

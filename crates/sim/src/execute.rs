@@ -106,7 +106,7 @@ pub(super) fn unavailable(reason: &str) -> Failure {
 /// Executes one action as the shell does on an API server.
 ///
 /// # Errors
-/// The server rejects the action or cannot be reached.
+/// Fails if the server rejects the action or cannot be reached.
 pub fn execute(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
     let mut options = WriteOptions::manager(manager);
     match action {

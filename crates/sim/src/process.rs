@@ -24,7 +24,7 @@ use store::{ListOptions, ResourcePath, Store, Watch, WatchEventType, WatchOption
 
 /// Commands per 1,000 after which another process continues.
 const SWITCH_PER_MILLE: u32 = 100;
-/// Answers per 1,000 that arrive only after something else has happened.
+/// Responses per 1,000 that arrive only after something else has happened.
 const LATE_PER_MILLE: u32 = 250;
 
 /// A process that runs controllers.

@@ -24,7 +24,7 @@ impl World {
     /// Adds an accepted cluster whose agent has joined.
     ///
     /// # Errors
-    /// The hub's message if it rejects the cluster.
+    /// Returns the hub's message if it rejects the cluster.
     pub fn join(
         &mut self,
         name: &str,
@@ -65,7 +65,7 @@ impl World {
     /// Applies an object to the hub as a user would.
     ///
     /// # Errors
-    /// The hub's message if it rejects the write.
+    /// Returns the hub's message if it rejects the write.
     pub fn apply(&mut self, object: Object) -> Result<(), String> {
         self.apply_as("user", object)
     }
@@ -110,7 +110,7 @@ impl World {
     /// Merges a patch into the status of a hub object, as an agent does.
     ///
     /// # Errors
-    /// The hub's message if it rejects the write.
+    /// Returns the hub's message if it rejects the write.
     pub fn patch_status<K: Kind>(&mut self, key: &Key, patch: Value) -> Result<(), String> {
         let target = ResourcePath::of::<K>(key).sub("status");
         let patched = self.hub.patch(&target, &Patch::Merge(patch), &WriteOptions::manager("user"), self.now);
@@ -120,7 +120,7 @@ impl World {
     /// Deletes a hub object as a user would.
     ///
     /// # Errors
-    /// The hub's message if it rejects the deletion.
+    /// Returns the hub's message if it rejects the deletion.
     pub fn delete<K: Kind>(&mut self, key: &Key) -> Result<(), String> {
         let deleted = self.hub.delete(&ResourcePath::of::<K>(key), &DeleteOptions::default(), self.now);
         deleted.map(drop).map_err(|error| error.message().to_owned())

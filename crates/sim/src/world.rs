@@ -141,7 +141,7 @@ impl World {
     /// Runs until `done` or for `limit`; returns true if `done` became true.
     ///
     /// # Errors
-    /// The first broken invariant.
+    /// Returns the first broken invariant.
     pub fn run_until(
         &mut self,
         limit: SignedDuration,
@@ -166,7 +166,7 @@ impl World {
     /// Runs for the given time.
     ///
     /// # Errors
-    /// The first broken invariant.
+    /// Returns the first broken invariant.
     pub fn run_for(&mut self, time: SignedDuration) -> Result<(), InvariantViolation> {
         self.run_until(time, |_| false).map(drop)
     }

@@ -32,7 +32,7 @@ impl Keys {
     /// Reads the files whose names end with `.agekey` or `.asc`; ignores others.
     ///
     /// # Errors
-    /// Returns the file that contains no such key. The message contains nothing of the file.
+    /// Returns the name of the file that contains no such key. The message contains none of its content.
     pub fn from_files(files: &KeyFiles) -> Result<Self, String> {
         let mut keys = Self::default();
         for (name, bytes) in &*files.0 {

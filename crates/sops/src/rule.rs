@@ -1,4 +1,4 @@
-//! The rule of a file that tells encrypted values from plain ones.
+//! The rule of a file that distinguishes encrypted from plain values.
 
 use regex::Regex;
 
@@ -16,7 +16,8 @@ pub(crate) enum Rule {
     Encrypted(Matcher),
     /// Values below matching keys are plain.
     Plain(Matcher),
-    /// Comments decide, which we do not read. Values that look encrypted are, and the MAC protects the others.
+    /// Comments determine which values are encrypted. They are not read: a value that looks encrypted is decrypted,
+    /// and the MAC protects the others.
     Comments,
 }
 

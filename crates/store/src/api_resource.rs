@@ -168,7 +168,7 @@ impl ApiResource {
         self.builtin.map_or(&[], |kind| kind.subresources)
     }
 
-    /// Returns whether one request can delete a whole collection.
+    /// Returns true if one request can delete a whole collection.
     pub fn has_collection_delete(&self) -> bool {
         self.builtin.is_none_or(|kind| kind.has_collection_delete)
     }

@@ -33,7 +33,7 @@ impl FieldSelector {
         Ok(Self { requirements })
     }
 
-    /// Returns whether an object matches. `field` reads a field; an absent field counts as empty.
+    /// Returns true if an object matches. `field` reads a field; an absent field counts as empty.
     pub(super) fn matches<'a>(&self, field: impl Fn(&str) -> std::borrow::Cow<'a, str>) -> bool {
         self.requirements.iter().all(|(path, equal, value)| (field(path) == *value) == *equal)
     }

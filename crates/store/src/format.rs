@@ -5,7 +5,7 @@ use base64::Engine;
 /// The format of `metav1.MicroTime`, which the schemas of built-in kinds do not distinguish from a time.
 pub(super) const MICRO_TIME: &str = "micro-time";
 
-/// Returns whether a text has a format.
+/// Returns true if a text has a format.
 pub(super) fn is_valid(format: &str, text: &str) -> bool {
     match format {
         MICRO_TIME => is_micro_time(text),
@@ -36,13 +36,13 @@ pub(super) fn is_valid(format: &str, text: &str) -> bool {
     }
 }
 
-/// Returns whether a text is a time with six fractional digits. Go accepts no other as a `MicroTime`.
+/// Returns true if a text is a time with six fractional digits. Go accepts no other as a `MicroTime`.
 fn is_micro_time(text: &str) -> bool {
     let digits = text.split_once('.').map(|(_, rest)| rest.chars().take_while(char::is_ascii_digit).count());
     digits == Some(6) && object::date_time::is_date_time(text)
 }
 
-/// Returns whether a text is a Go duration, such as `1h2m3.5s`, or a Scala duration, such as `5 days`.
+/// Returns true if a text is a Go duration, such as `1h2m3.5s`, or a Scala duration, such as `5 days`.
 fn is_duration(text: &str) -> bool {
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     if rest == "0" {

@@ -40,7 +40,7 @@ pub(super) fn check_depth(object: &Object) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Returns whether a value has more than `levels` levels of lists and maps, without looking deeper.
+/// Returns true if a value has more than `levels` levels of lists and maps, without looking deeper.
 fn is_deeper(value: &Value, levels: usize) -> bool {
     let below = |value: &Value| levels == 0 || is_deeper(value, levels - 1);
     match value {

@@ -98,7 +98,7 @@ impl Pruning {
     }
 }
 
-/// Returns whether a value is an empty list, or an empty map as opposed to an object with declared fields.
+/// Returns true if a value is an empty list, or an empty map as opposed to an object with declared fields.
 fn is_empty(schema: &Schema, value: &Value) -> bool {
     match value {
         Value::Array(items) => items.is_empty(),
@@ -231,7 +231,7 @@ pub(super) fn mistyped_in_config(schema: &Schema, value: &Value, path: &str) -> 
     }
 }
 
-/// Returns whether a schema accepts a value. The schema of a quantity is a string, but the server accepts any
+/// Returns true if a schema accepts a value. The schema of a quantity is a string, but the server accepts any
 /// number.
 fn admits(schema: &Schema, value: &Value) -> bool {
     schema.type_.admits(value) || (schema.type_ == Type::IntOrString && value.is_number())

@@ -57,7 +57,7 @@ impl Usage {
 }
 
 impl Pool {
-    /// Returns whether a namespace may use `more` bytes. It may as long as the remaining free space is at least
+    /// Returns true if a namespace may use `more` bytes. It may as long as the remaining free space is at least
     /// what the namespace then uses. So a single namespace gets half of the pool, `n` namespaces get `1/(n + 1)`
     /// each, and there is always room for another. Administrators may use all free space.
     fn has_space(&self, namespace: &str, more: usize, is_administrator: bool) -> bool {

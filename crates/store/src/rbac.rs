@@ -51,7 +51,7 @@ impl Attributes {
 }
 
 impl Store {
-    /// Returns whether the roles bound to a user, or to one of its groups, allow a request.
+    /// Returns true if the roles bound to a user, or to one of its groups, allow a request.
     pub fn allows(&self, user: &User, wanted: &Attributes) -> bool {
         let namespace = match &wanted.on {
             On::Objects(target) => target.namespace.as_str(),
@@ -296,7 +296,7 @@ fn role_key(binding: &Object) -> Option<(&'static str, Key)> {
     })
 }
 
-/// Returns whether a binding applies to a user, by name or group. It copies no subjects, because each request
+/// Returns true if a binding applies to a user, by name or group. It copies no subjects, because each request
 /// inspects all bindings.
 fn names(binding: &Object, user: &User) -> bool {
     let subjects = binding.0.get("subjects").and_then(Value::as_array);
@@ -324,7 +324,7 @@ fn list(of: &Option<Vec<String>>) -> &[String] {
     of.as_deref().unwrap_or_default()
 }
 
-/// Returns whether a rule allows a request.
+/// Returns true if a rule allows a request.
 fn covers(rule: &PolicyRule, wanted: &Attributes) -> bool {
     holds(&rule.verbs, &wanted.verb)
         && match &wanted.on {
@@ -346,7 +346,7 @@ fn matches_path(rule: &str, path: &str) -> bool {
     rule == path || rule.strip_suffix('*').is_some_and(|start| path.starts_with(start))
 }
 
-/// Returns whether a pattern matches a resource. `*` matches every resource, `*/status` that subresource of every
+/// Returns true if a pattern matches a resource. `*` matches every resource, `*/status` that subresource of every
 /// resource.
 fn matches_resource(rule: &str, resource: &str) -> bool {
     let subresource = resource.split_once('/').map(|(_, subresource)| subresource);
@@ -399,7 +399,7 @@ fn length(rule: &PolicyRule) -> usize {
     rule.verbs.len() + lists.into_iter().map(|texts| list(texts).len()).sum::<usize>()
 }
 
-/// Returns whether a rule allows everything that a single rule does.
+/// Returns true if a rule allows everything that a single rule does.
 fn encloses(rule: &PolicyRule, single: &PolicyRule) -> bool {
     let all = |of: &[String], by: &dyn Fn(&str) -> bool| of.iter().all(|one| by(one));
     let names = list(&rule.resource_names);

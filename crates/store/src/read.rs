@@ -64,7 +64,7 @@ impl Filter {
         Ok(Self { namespace: target.namespace.clone(), name, labels, fields })
     }
 
-    /// Returns whether the filter selects a single name.
+    /// Returns true if the filter selects a single name.
     fn is_one_name(&self) -> bool {
         let mut names = self.fields.requirements.iter().filter(|(path, ..)| path == "metadata.name");
         self.name.is_some() || names.any(|(_, is_equal, _)| *is_equal)

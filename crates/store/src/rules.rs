@@ -125,7 +125,7 @@ impl Ruled<'_> {
     }
 }
 
-/// Returns whether the schema has rules, including in its combinations.
+/// Returns true if the schema has rules, including in its combinations.
 fn is_ruled(schema: &CompiledSchema) -> bool {
     !schema.validations.is_empty()
         || [&schema.all_of, &schema.any_of, &schema.one_of].iter().any(|branches| !branches.is_empty())

@@ -250,7 +250,7 @@ impl Type {
         }
     }
 
-    /// Returns whether a value has the type. A number without a fraction is an integer.
+    /// Returns true if a value has the type. A number without a fraction is an integer.
     pub(crate) fn admits(self, value: &Value) -> bool {
         let whole = |n: &serde_json::Number| {
             n.is_i64() || n.as_f64().is_some_and(|n| n.fract() == 0.0 && n.abs() <= EXACT)

@@ -37,7 +37,7 @@ pub(super) fn check(
     }
 }
 
-/// Returns whether an object with this error does not get its rules evaluated (apiextensions `hasBlockingErr`).
+/// Returns true if an object with this error does not get its rules evaluated (apiextensions `hasBlockingErr`).
 fn keeps_rules_away(error: &FieldError) -> bool {
     matches!(
         error.reason,
@@ -287,7 +287,7 @@ impl Errors {
     }
 }
 
-/// Returns whether a field is required. Built-in types mark every field that Go always writes as required, but the
+/// Returns true if a field is required. Built-in types mark every field that Go always writes as required, but the
 /// server only requires those that a user has to set.
 fn is_required(path: &str, name: &str) -> bool {
     let required = [

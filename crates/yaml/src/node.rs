@@ -201,12 +201,12 @@ impl Node {
         Some(&mut entry.node)
     }
 
-    /// Returns whether this is `null`.
+    /// Returns true if this is `null`.
     pub fn is_null(&self) -> bool {
         self.as_scalar().is_some_and(|scalar| scalar.tag == Tag::Null)
     }
 
-    /// Returns whether this is `null`, `{}` or `[]`.
+    /// Returns true if this is `null`, `{}` or `[]`.
     pub fn is_empty(&self) -> bool {
         match &self.value {
             Value::Scalar(scalar) => scalar.tag == Tag::Null,

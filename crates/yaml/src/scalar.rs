@@ -112,12 +112,12 @@ pub(super) fn integer(text: &str) -> Option<Number> {
     }
 }
 
-/// Returns whether a text is a finite float.
+/// Returns true if a text is a finite float.
 pub(super) fn is_float(text: &str) -> bool {
     has_float_syntax(text) && text.parse::<f64>().is_ok_and(f64::is_finite)
 }
 
-/// Returns whether a text matches `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`.
+/// Returns true if a text matches `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`.
 pub fn has_float_syntax(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
@@ -135,7 +135,7 @@ pub fn has_float_syntax(text: &str) -> bool {
     mantissa_fits && exponent_fits
 }
 
-/// Returns whether a text is a date (`2024-01-31`) or a date with a time.
+/// Returns true if a text is a date (`2024-01-31`) or a date with a time.
 fn is_timestamp(text: &str) -> bool {
     timestamp(text).is_some()
 }

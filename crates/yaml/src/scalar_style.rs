@@ -57,7 +57,7 @@ impl ScalarAnalysis {
         looks
     }
 
-    /// Returns whether the text can be written as a block.
+    /// Returns true if the text can be written as a block.
     pub(super) fn fits_a_block(self) -> bool {
         !(self.trailing_space || self.space_then_break || self.special)
     }
@@ -84,7 +84,7 @@ impl ScalarAnalysis {
     }
 }
 
-/// Returns whether a string is written without quotes and on one line.
+/// Returns true if a string is written without quotes and on one line.
 pub(super) fn is_plain(text: &str) -> bool {
     ScalarAnalysis::new(text).notation(text, false) == Notation::Plain
 }
@@ -97,12 +97,12 @@ pub(super) fn is_break(c: char) -> bool {
     matches!(c, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// Returns whether the emitter treats a character as printable. Characters beyond the basic plane are not.
+/// Returns true if the emitter treats a character as printable. Characters beyond the basic plane are not.
 pub(super) fn is_printable(c: char) -> bool {
     matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}')
 }
 
-/// Returns whether a text looks like `1:30`, which YAML 1.1 reads as a base 60 number.
+/// Returns true if a text looks like `1:30`, which YAML 1.1 reads as a base 60 number.
 fn is_base_60(text: &str) -> bool {
     let text = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (whole, fraction) =

@@ -161,8 +161,8 @@ impl JournalFile {
     /// Appends writes in the order of their revisions, and returns when they are on disk.
     ///
     /// # Errors
-    /// The disk error. The file is then unchanged, unless [`JournalFile::restore`] failed too: then it must be
-    /// rewritten.
+    /// Returns the disk error. The file is then unchanged, unless [`JournalFile::restore`] failed too: then it
+    /// must be rewritten.
     pub(super) fn append<'a>(
         &mut self,
         entries: impl Iterator<Item = &'a JournalEntry>,
@@ -201,7 +201,7 @@ impl JournalFile {
     /// Truncates the rest of a failed append or of a torn batch.
     ///
     /// # Errors
-    /// The disk error.
+    /// Returns the disk error.
     pub(super) fn restore(&mut self) -> Result<(), JournalError> {
         self.file.set_len(self.length).map_err(io("truncate", &self.path))?;
         self.file.seek(SeekFrom::Start(self.length)).map_err(io("truncate", &self.path))?;

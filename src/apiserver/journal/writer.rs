@@ -73,7 +73,7 @@ impl Durable {
     /// Waits until the write is on disk and visible.
     ///
     /// # Errors
-    /// The reason if the write failed.
+    /// Returns the reason if the write failed.
     pub(in super::super) async fn wait(self) -> Result<(), String> {
         self.done.await.unwrap_or_else(|_| Err("the journal is closed".into()))
     }

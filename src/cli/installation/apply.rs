@@ -71,7 +71,7 @@ impl Installer {
     /// Reads the wanted objects from the hub.
     ///
     /// # Errors
-    /// The hub cannot be read, or an object belongs to another owner and must not be taken over.
+    /// Fails if the hub cannot be read, or an object belongs to another owner and must not be taken over.
     pub(in crate::cli) async fn survey(
         &self,
         wanted: &[Object],

@@ -171,7 +171,7 @@ impl Web {
         Self { url, address, seen, authority, client, ending, thread: Some(thread) }
     }
 
-    /// Returns credentials that trust the server, with more keys of the Secret.
+    /// Returns credentials that trust the server, with additional keys in the Secret.
     pub(super) fn credentials(&self, further: &[(&str, &str)]) -> Credentials {
         Credentials::from_secret(&self.secret(further)).unwrap()
     }

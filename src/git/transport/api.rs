@@ -21,7 +21,7 @@ pub(in crate::git) struct ApiResponse {
 /// Sends a body to the remote of a session. `headers` gets the token in the credentials.
 ///
 /// # Errors
-/// The service does not respond, or the credentials have no token.
+/// Fails if the service does not respond, or the credentials have no token.
 pub(in crate::git) fn post(
     session: &Session,
     body: &str,

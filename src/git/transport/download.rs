@@ -19,7 +19,7 @@ const MAX_REDIRECTS: usize = 5;
 /// redirect to another host is returned.
 ///
 /// # Errors
-/// The server does not respond, redirects too often, or its response is larger than `limit`.
+/// Fails if the server does not respond, redirects too often, or its response is larger than `limit`.
 pub(in crate::git) fn get(
     session: &Session,
     target: &str,

@@ -28,7 +28,7 @@ pub(in crate::git) fn header(headers: &HeaderMap, name: HeaderName) -> &str {
 /// Returns the path of the repository in a redirect on the same host.
 ///
 /// # Errors
-/// The redirect points to another host, which the configuration does not name, or not to a repository.
+/// Fails if the redirect points to another host, which the configuration does not name, or not to a repository.
 pub(super) fn redirected(session: &Session, headers: &HeaderMap) -> Result<String, Error> {
     let location = header(headers, LOCATION);
     let address = location.split(['?', '#']).next().unwrap_or_default();

@@ -384,7 +384,7 @@ impl Mirrors {
 /// Returns the required signatures for commits after the accepted one, with the keys in a Secret.
 ///
 /// # Errors
-/// A key in the Secret is invalid.
+/// Fails if a key in the Secret is invalid.
 pub(crate) fn verification(
     verify: &Verify,
     secret: &SecretData,

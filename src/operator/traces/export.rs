@@ -60,7 +60,7 @@ impl TraceOptions {
     /// collector.
     ///
     /// # Errors
-    /// A value is invalid, or the environment requests another protocol.
+    /// Fails if a value is invalid, or the environment requests another protocol.
     pub fn read(
         endpoint: Option<&str>,
         variable: impl Fn(&str) -> Option<String>,

@@ -1,4 +1,4 @@
-//! Decides if a cluster is alive, from observed changes and the hub's own clock.
+//! Decides whether a cluster is alive, from observed changes and the hub's own clock.
 //!
 //! The time that a spoke writes into its lease is never used for this. A wrong clock can therefore make a
 //! cluster neither unknown nor available forever. The node controller of Kubernetes judges nodes in the same

@@ -157,7 +157,7 @@ pub(super) enum Allowed {
     Approved,
 }
 
-/// Decides if deletions are allowed; `approved` is the token of the approval.
+/// Decides whether deletions are allowed; `approved` is the token of the approval.
 ///
 /// # Errors
 /// Returns the hold if the deletions must wait.

@@ -151,7 +151,7 @@ impl Desired {
     /// unchanged since `last`, an earlier commit of the same repository, are shared with it.
     ///
     /// # Errors
-    /// Returns all problems of the objects. In that case nothing of the commit may be applied.
+    /// Returns all problems of the objects. In that case, no part of the commit may be applied.
     pub fn complete(
         repo: &Key,
         namespace: &str,

@@ -111,7 +111,7 @@ pub(super) fn prune<E: Display>(
     }
 }
 
-/// Decides if deletions are allowed.
+/// Decides whether deletions are allowed.
 ///
 /// # Errors
 /// Returns the hold if the deletions must wait for an approval.

@@ -20,7 +20,7 @@ use crate::builtin_lists::{BUILTIN, ListType, MapKey, MapType, Position};
 /// The metadata that an applier can set. The rest identifies the object or belongs to the server.
 const METADATA: [&str; 4] = ["annotations", "finalizers", "labels", "ownerReferences"];
 
-/// Returns whether `live` is still as `manager` last applied it, with the configuration `desired`.
+/// Returns true if `live` is still as `manager` last applied it, with the configuration `desired`.
 ///
 /// The caller has to know that `desired` was applied last, for example from a digest, because fields of an earlier
 /// configuration are not detected. If `metadata.managedFields` has no entry of the manager in this `apiVersion`,
@@ -42,7 +42,7 @@ pub fn is_as_applied(live: &Object, desired: &Object, manager: &str) -> bool {
     })
 }
 
-/// Returns whether `live` has every value of `desired`. Other values do not matter.
+/// Returns true if `live` has every value of `desired`. Other values do not matter.
 ///
 /// If the API server stores a value in another form than it was sent, such as a quantity, the result is false.
 pub fn covers(live: &Object, desired: &Object) -> bool {
@@ -64,7 +64,7 @@ pub fn first_difference(live: &Object, desired: &Object) -> Option<String> {
     })
 }
 
-/// Returns whether a list in an object of a built-in kind has two entries with the same key, such as a duplicate
+/// Returns true if a list in an object of a built-in kind has two entries with the same key, such as a duplicate
 /// variable in `env`. Server-side apply rejects such a list; an update does not.
 pub fn has_entry_twice(object: &Object) -> bool {
     let root = BUILTIN.root_of(&object.gvk());
@@ -143,7 +143,7 @@ fn by_key<'a>(items: &'a [Value], keys: &[MapKey<'_>]) -> BTreeMap<Element, Vec<
     entries
 }
 
-/// Returns whether a list has the desired entries of one key. Only one of several entries takes effect, such as
+/// Returns true if a list has the desired entries of one key. Only one of several entries takes effect, such as
 /// the last of two variables, so several must be the same in the same order.
 fn has_entries(live: &[&Value], desired: &[&Value], items: FieldContext<'_>) -> bool {
     let is_as = |live: &Value, desired: &Value| difference(live, desired, items).is_none();
@@ -175,7 +175,7 @@ fn owns_field(owned: &FieldSet, name: &str, value: &Value) -> bool {
     is_empty(value) || node.is_some_and(|(member, below)| owns(member, below, value))
 }
 
-/// Returns whether a set contains every part of a value. `member` and `below` are the set's entry for the value.
+/// Returns true if a set contains every part of a value. `member` and `below` are the set's entry for the value.
 fn owns(member: bool, below: &FieldSet, value: &Value) -> bool {
     match value {
         _ if below.is_empty() => member,
@@ -188,7 +188,7 @@ fn owns(member: bool, below: &FieldSet, value: &Value) -> bool {
     }
 }
 
-/// Returns whether an element identifies a list item. The item may lack a key that the server has defaulted.
+/// Returns true if an element identifies a list item. The item may lack a key that the server has defaulted.
 fn is_item(element: &Element, item: &Value) -> bool {
     match element {
         Element::Key(key) => {

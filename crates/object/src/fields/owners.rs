@@ -60,7 +60,7 @@ impl Manager {
         Self { operation, name, api_version, subresource: String::new() }
     }
 
-    /// Returns whether two entries belong to the same manager. An applier is identified by its name only,
+    /// Returns true if two entries belong to the same manager. An applier is identified by its name only,
     /// whichever version it last applied.
     fn is(&self, other: &Self) -> bool {
         let same_version = self.operation == Operation::Apply || self.api_version == other.api_version;

@@ -70,7 +70,7 @@ impl std::fmt::Display for Element {
 }
 
 impl FieldSet {
-    /// Returns whether no path is in the set.
+    /// Returns true if no path is in the set.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }

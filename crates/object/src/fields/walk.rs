@@ -59,7 +59,7 @@ fn child<'a>(at: Position<'a>, element: &Element) -> Position<'a> {
     }
 }
 
-/// Returns whether a field is a map entry rather than a declared field. Then the entry itself is owned, not only
+/// Returns true if a field is a map entry rather than a declared field. Then the entry itself is owned, not only
 /// its content.
 fn is_entry(at: Position<'_>, name: &str) -> bool {
     match at {
@@ -70,7 +70,7 @@ fn is_entry(at: Position<'_>, name: &str) -> bool {
     }
 }
 
-/// Returns whether a list has two entries with the same key, or a set repeats a value.
+/// Returns true if a list has two entries with the same key, or a set repeats a value.
 pub(super) fn has_entry_twice(value: &Value, at: Position<'_>) -> bool {
     match parts(value, at) {
         Parts::Leaf => false,

@@ -72,17 +72,17 @@ impl Selector {
         Ok(Self { requirements })
     }
 
-    /// Returns whether there are no requirements, so that everything matches.
+    /// Returns true if there are no requirements, so that everything matches.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Returns whether labels satisfy every requirement.
+    /// Returns true if labels satisfy every requirement.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.matches_with(|key| labels.get(key).map(String::as_str))
     }
 
-    /// Returns whether the values that a lookup returns satisfy every requirement.
+    /// Returns true if the values that a lookup returns satisfy every requirement.
     pub fn matches_with<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(lookup(&requirement.key)))
     }
@@ -141,7 +141,7 @@ impl Requirement {
         Self::new(&expression.key, operator, expression.values.clone().unwrap_or_default())
     }
 
-    /// Returns whether a value, or its absence, satisfies the requirement.
+    /// Returns true if a value, or its absence, satisfies the requirement.
     pub fn matches(&self, value: Option<&str>) -> bool {
         let among = |value: &str| self.values.binary_search_by(|wanted| wanted.as_str().cmp(value)).is_ok();
         match self.operator {

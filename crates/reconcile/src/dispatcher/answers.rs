@@ -302,7 +302,7 @@ impl Dispatcher {
         }
     }
 
-    /// Returns whether only the metadata of a kind is watched.
+    /// Returns true if only the metadata of a kind is watched.
     pub(super) fn is_metadata(kind: &WatchedKind) -> bool {
         kind.representation == Representation::Metadata
     }

@@ -37,7 +37,7 @@ impl Names {
         Self { hashes: BTreeSet::new(), is_partial: true }
     }
 
-    /// Returns whether an object may exist.
+    /// Returns true if an object may exist.
     pub(super) fn may_have(&self, key: &Key) -> bool {
         self.is_partial || self.hashes.contains(&hash(key))
     }

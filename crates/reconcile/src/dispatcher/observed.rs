@@ -30,7 +30,7 @@ impl Observed {
         self.requesters.get(gvk).into_iter().flatten()
     }
 
-    /// Returns whether any key requests a kind.
+    /// Returns true if any key requests a kind.
     pub(super) fn is_requested(&self, gvk: &Gvk) -> bool {
         self.requesters.contains_key(gvk)
     }

@@ -128,7 +128,7 @@ fn too_many_objects_and_kustomizations_are_refused_at_what_names_them() {
     assert_eq!((error.file.as_str(), error.line), ("d98/kustomization.yaml", Some(2)));
 }
 
-/// Every spending of memory checks for cancellation, so the number of checks counts what is read and built.
+/// Each memory charge checks for cancellation, so the number of checks shows how much is read and built.
 #[test]
 fn a_base_under_a_diamond_is_read_and_built_once() {
     let patches: String = (0..200)

@@ -34,7 +34,7 @@ pub(super) enum AnswerError {
     TooLarge(usize),
 }
 
-/// Returns whether a response exceeded the size limit.
+/// Returns true if a response exceeded the size limit.
 pub(crate) fn is_too_large(error: &kube::Error) -> bool {
     let kube::Error::Service(error) = error else { return false };
     matches!(error.downcast_ref(), Some(AnswerError::TooLarge(_)))

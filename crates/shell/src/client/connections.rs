@@ -87,7 +87,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
     }
 }
 
-/// Returns whether a request is for a watch.
+/// Returns true if a request is for a watch.
 pub(super) fn is_watch<B>(request: &Request<B>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))

@@ -42,7 +42,7 @@ impl Leadership {
         (sender, Self(receiver))
     }
 
-    /// Returns whether the process may write now.
+    /// Returns true if the process may write now.
     pub fn holds(&self) -> bool {
         let Term { sent, lasts } = *self.0.borrow();
         Moment::now().since(sent) < lasts

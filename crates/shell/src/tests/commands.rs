@@ -67,7 +67,7 @@ fn write_copy() -> Action {
 }
 
 /// Runs a shell on a hub with one ConfigMap and one Secret, until the shell stops or has written the copy. The
-/// first request for a path panics. Returns whether the copy was written.
+/// first request for a path panics. Returns true if the copy was written.
 async fn writes_although(method: Method, path: &'static str) -> bool {
     let (written, panicked) = (CancellationToken::new(), Arc::new(AtomicBool::new(false)));
     let (wrote, done) = (written.clone(), Arc::clone(&panicked));

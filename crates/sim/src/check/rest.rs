@@ -27,7 +27,7 @@ impl World {
     /// restarted processes may write only leases, even while the world waits for a time.
     ///
     /// # Errors
-    /// The first broken invariant.
+    /// Returns the first broken invariant.
     pub(crate) fn check_rest(&mut self) -> Result<(), InvariantViolation> {
         self.faults = Faults::default();
         for spoke in self.spokes.values_mut() {

@@ -68,7 +68,7 @@ impl LeftOut {
     /// Reads an object from JSON. Returns `None` for an object that is left out, after reading only its outline.
     ///
     /// # Errors
-    /// The text is not a JSON object.
+    /// Fails if the text is not a JSON object.
     pub fn read(&mut self, json: &RawValue) -> serde_json::Result<Option<Object>> {
         if !self.takes(&serde_json::from_str::<Outline>(json.get())?.object()?) {
             return Ok(None);
@@ -81,7 +81,7 @@ impl LeftOut {
     /// Reads the objects of a file of a report's snapshot, except those that are left out.
     ///
     /// # Errors
-    /// The reader fails.
+    /// Fails if the reader fails.
     pub fn read_reported(
         &mut self,
         reader: &mut SnapshotReader,

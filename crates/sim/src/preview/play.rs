@@ -69,7 +69,8 @@ pub struct ProposedCommit {
 /// Predicts what a commit does to the hub in a snapshot.
 ///
 /// # Errors
-/// The ConfigRepo applies nothing, the snapshot lacks kinds or objects, or the controllers never come to rest.
+/// Fails if the ConfigRepo applies nothing, the snapshot lacks kinds or objects, or the controllers never come to
+/// rest.
 pub fn preview(
     snapshot: &HubSnapshot,
     commit: &ProposedCommit,

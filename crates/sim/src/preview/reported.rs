@@ -94,7 +94,7 @@ fn without_owners(objects: &[&mut Object]) -> Option<String> {
 /// commits applied at the time of a report, this is the hub at that time.
 ///
 /// # Errors
-/// A ConfigRepo does not exist, or its controller never comes to rest.
+/// Fails if a ConfigRepo does not exist, or its controller never comes to rest.
 pub fn with_commits(
     snapshot: &HubSnapshot,
     commits: &BTreeMap<Key, Arc<Checkout>>,
@@ -121,7 +121,7 @@ pub fn with_commits(
 /// hashes in their statuses.
 ///
 /// # Errors
-/// A ConfigRepo does not exist, or its controller never comes to rest.
+/// Fails if a ConfigRepo does not exist, or its controller never comes to rest.
 pub fn same_as_applied(
     snapshot: &HubSnapshot,
     commits: &BTreeMap<Key, Arc<Checkout>>,

@@ -47,7 +47,7 @@ impl HubSnapshot {
     /// Returns the kinds that a preview reads in addition to the kinds in the commit.
     ///
     /// # Errors
-    /// The controllers never come to rest on an empty hub.
+    /// Fails if the controllers never come to rest on an empty hub.
     pub fn kinds_of_controllers(now: Timestamp) -> Result<BTreeSet<Gvk>, PreviewError> {
         let mut runner = Runner::new(&PreviewScope::All);
         runner.settle(&mut Self::default().load(&PreviewScope::All, now), now)?;

@@ -111,7 +111,7 @@ impl Constraints {
     }
 }
 
-/// Returns whether a rule matches a request, like the `Matcher` of kube-apiserver's admission rules.
+/// Returns true if a rule matches a request, like the `Matcher` of kube-apiserver's admission rules.
 fn is_about(rule: &NamedRuleWithOperations, request: &Admission<'_>, version: &str) -> bool {
     let NamedRuleWithOperations { api_groups, api_versions, operations, resource_names, resources, scope } =
         rule;
@@ -132,7 +132,7 @@ fn is_about(rule: &NamedRuleWithOperations, request: &Admission<'_>, version: &s
         && in_scope
 }
 
-/// Returns whether a pattern matches the resource: `pods`, `pods/status`, `*`, `*/status`, `pods/*`, `*/*`.
+/// Returns true if a pattern matches the resource: `pods`, `pods/status`, `*`, `*/status`, `pods/*`, `*/*`.
 fn is_resource(pattern: &str, target: &ResourcePath) -> bool {
     let (resource, subresource) = pattern.split_once('/').unwrap_or((pattern, ""));
     (resource == "*" || resource == target.resource)

@@ -67,7 +67,7 @@ fn binding(actions: &[&str]) -> Value {
     })
 }
 
-/// Returns whether a policy with this expression admits a ConfigMap.
+/// Returns true if a policy with this expression admits a ConfigMap.
 fn admits(expression: &str, user: User) -> bool {
     let mut world = World::new();
     world

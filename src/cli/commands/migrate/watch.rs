@@ -27,7 +27,7 @@ const TICK: Duration = Duration::from_millis(500);
 /// Waits until the placements of a plan have left the cluster, and prints what is still pending.
 ///
 /// # Errors
-/// The wait times out, or the command is stopped.
+/// Fails if the wait times out, or the command is stopped.
 pub(super) async fn to_end(args: &Args, plan: &MigrationPlan, ui: &mut Ui) -> Result<(), CommandError> {
     let shell = follow(args.origin.connect().await?);
     let handle = shell.handle();

@@ -18,7 +18,7 @@ use render::Parameters;
 /// Returns a commit with the remote charts that ConfigRepos need to render it.
 ///
 /// # Errors
-/// A chart cannot be downloaded, or its content is not what the operator fetched first.
+/// Fails if a chart cannot be downloaded, or its content is not what the operator fetched first.
 pub(super) fn with_charts(
     checkout: &Arc<Checkout>,
     repos: &[ConfigRepo],

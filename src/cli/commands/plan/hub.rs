@@ -25,7 +25,7 @@ const ROUNDS: usize = 8;
 /// Reads kinds from a hub and plans. If the plan needs more objects, reads them and plans again.
 ///
 /// # Errors
-/// The hub cannot be read, or `plan` fails.
+/// Fails if the hub cannot be read, or `plan` fails.
 pub(super) fn plan(
     kubeconfig: Option<&Path>,
     context: Option<&str>,

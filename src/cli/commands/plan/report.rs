@@ -35,7 +35,7 @@ pub(super) struct ReportCommit {
 /// Reads the snapshot of the report in a directory. The default is the only report. `read` parses each file.
 ///
 /// # Errors
-/// The branch cannot be read or has no snapshot, or it has several and no directory is given.
+/// Fails if the branch cannot be read or has no snapshot, or it has several and no directory is given.
 pub(in crate::cli::commands) fn read(
     repository: &Revisions,
     branch: &str,
@@ -81,7 +81,7 @@ impl AppliedCommits {
     /// Reads the commits.
     ///
     /// # Errors
-    /// The repository cannot be read.
+    /// Fails if the repository cannot be read.
     pub(in crate::cli::commands) fn read(
         repository: &Revisions,
         commits: BTreeMap<Key, String>,
@@ -108,7 +108,7 @@ impl AppliedCommits {
     /// ConfigRepo.
     ///
     /// # Errors
-    /// A missing commit cannot be replaced, or the controllers do not settle.
+    /// Fails if a missing commit cannot be replaced, or the controllers do not settle.
     pub(in crate::cli::commands) fn base(
         self,
         repo: &Key,

@@ -13,7 +13,7 @@ use reconcile::Source;
 /// checked, because they only change by an edit.
 ///
 /// # Errors
-/// The repository cannot be read.
+/// Fails if the repository cannot be read.
 pub(super) fn refused(
     repo: &ConfigRepo,
     repository: &Revisions,

@@ -22,7 +22,7 @@ pub(super) enum CommitCheck {
 /// why signatures are not accepted. The keys are in a Secret among `objects`.
 ///
 /// # Errors
-/// The repository or a key cannot be read.
+/// Fails if the repository or a key cannot be read.
 pub(super) fn verify(
     repo: &ConfigRepo,
     objects: &[Object],

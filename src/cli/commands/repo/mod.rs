@@ -55,7 +55,7 @@ impl RepoName {
     /// Finds the ConfigRepo.
     ///
     /// # Errors
-    /// No ConfigRepo has this name, or ConfigRepos in several namespaces do.
+    /// Fails if no ConfigRepo has this name, or ConfigRepos in several namespaces do.
     async fn find(&self, hub: &Client) -> Result<ConfigRepo, CommandError> {
         let namespace = self.name.split_once('/').map(|(namespace, _)| namespace);
         let namespace = namespace.or(self.namespace.as_deref()).unwrap_or_default();

@@ -144,7 +144,7 @@ fn ready(status: &ConfigRepoStatus) -> (&str, &str) {
 /// Prints the result.
 ///
 /// # Errors
-/// The commit is not applied.
+/// Fails if the commit is not applied.
 fn report(key: &Key, status: &ConfigRepoStatus, ui: &mut Ui) -> CommandResult {
     let (reason, message) = ready(status);
     if find_condition(&status.conditions, READY).is_some_and(|ready| ready.is_true()) {

@@ -45,7 +45,7 @@ pub(super) struct Readiness {
     pub(super) phase: Phase,
     pub(super) reason: String,
     pub(super) message: String,
-    /// The time at which it may change by itself.
+    /// The time at which it may change without an event.
     pub(super) until: Option<Timestamp>,
 }
 

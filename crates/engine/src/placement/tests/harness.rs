@@ -235,7 +235,7 @@ impl Hub {
         self.incremental = IncrementalSchedule::default();
     }
 
-    /// Changes, creates or (`Null`) deletes a decision like another client.
+    /// Changes, creates or (with `Null`) deletes a decision, as another client would.
     pub(crate) fn edit(&mut self, name: &str, decision: Value) {
         let new = (!decision.is_null()).then(|| Arc::new(serde_json::from_value(decision).unwrap()));
         self.replace(name, new);

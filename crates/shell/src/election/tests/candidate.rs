@@ -61,7 +61,7 @@ impl Server {
         )
     }
 
-    /// Returns whether the lease's last renewal time is off by about an hour.
+    /// Returns true if the lease's last renewal time is off by about an hour.
     fn has_wrong_time(&self) -> bool {
         let lease = self.0.lock().unwrap().lease.clone().unwrap();
         let lease: Lease = serde_json::from_value(lease).unwrap();

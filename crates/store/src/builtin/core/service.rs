@@ -143,7 +143,7 @@ fn check_port(port: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Returns whether a text is a port name (RFC 6335, 5.1): at most 15 letters, digits and hyphens, including a
+/// Returns true if a text is a port name (RFC 6335, 5.1): at most 15 letters, digits and hyphens, including a
 /// letter.
 fn is_port_name(name: &str) -> bool {
     let known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
