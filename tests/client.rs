@@ -325,7 +325,7 @@ async fn a_proxy_of_an_unknown_scheme_is_refused() {
 }
 
 #[tokio::test]
-async fn a_bundle_may_hold_the_certificate_of_the_server_itself() {
+async fn a_bundle_may_contain_the_servers_own_certificate() {
     let old = Old::start().await;
     let kubeconfig = old.kubeconfig(&old.serving.certificate);
     assert_eq!(version(&client(&kubeconfig).await).await, Version::HTTP_11);

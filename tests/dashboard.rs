@@ -432,7 +432,7 @@ async fn visitors_of_the_embedded_hub_see_and_change_what_it_lets_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dashboard_with_a_certificate_of_ones_own_serves_it_and_makes_none() {
+async fn a_dashboard_with_its_own_certificate_serves_it_and_creates_none() {
     let dir = Directory::new("dashboard-certificate");
     let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
     let admin = hub.kubeconfig("admin", &["system:masters"]).unwrap();

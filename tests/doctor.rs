@@ -180,7 +180,7 @@ async fn the_git_server_of_each_repository_is_asked_for_its_reference() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repository_that_went_to_argo_cd_is_no_finding_and_takes_nothing_back() {
+async fn a_repository_that_went_to_argo_cd_is_not_a_finding_and_takes_nothing_back() {
     let hub = sources::Hub::start().await;
     let url = hub.repository("config");
     sources::run(hub.dir.path(), "git", &["clone", "-q", "-b", "main", &url, "work"]);

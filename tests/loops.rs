@@ -188,7 +188,7 @@ async fn changes_during_an_outage_of_the_api_server_are_noticed() {
 }
 
 #[tokio::test]
-async fn a_decision_that_panics_costs_its_key_a_reconciliation_and_nobody_else() {
+async fn a_decision_that_panics_costs_only_its_key_a_reconciliation() {
     let hub = Server::start(ServerOptions::new(now)).await.unwrap();
     let api: Api<ConfigMap> = Api::namespaced(hub.client(), "default");
     // As many as are planned concurrently, so that none of them may keep its slot.

@@ -114,7 +114,7 @@ fn refuses_commits_without_signatures(dir: &Path, objects: &[Object]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_plan_reads_a_hub_or_a_file_and_its_exit_code_tells_the_verdict() {
+async fn a_plan_reads_a_hub_or_a_file_and_its_exit_code_is_the_verdict() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let objects = crds::hub().iter().map(Object::from_typed).collect();
     let server = Server::start(ServerOptions { objects, ..ServerOptions::new(now) }).await.unwrap();

@@ -149,7 +149,7 @@ fn the_bill_of_materials_names_every_package_that_is_compiled_with_digest_and_li
 }
 
 #[test]
-fn there_is_one_stack_of_tls() {
+fn there_is_one_tls_stack() {
     let lock = include_str!("../Cargo.lock");
     let count = |name: &str| lock.lines().filter(|line| *line == format!("name = {name:?}")).count();
     for name in ["rustls", "rustls-webpki", "ring", "tokio-rustls", "hyper-rustls"] {

@@ -202,14 +202,14 @@ async fn an_undone_rollout_returns_at_once_without_a_policy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_undone_rollout_returns_at_once_beside_a_policy_of_people() {
+async fn an_undone_rollout_returns_at_once_next_to_a_policy_of_people() {
     let spec = json!({"addOns": ["tool"], "replicaSets": ["team/settings"], "soak": "1s"});
     check(Some(policy("ours", spec))).await;
 }
 
 /// A freeze of everything and a pause of one add-on both apply, and each policy reports it.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_policies_of_an_add_on_hold_it_until_both_let_it_go_on() {
+async fn two_policies_hold_an_add_on_until_both_release_it() {
     let dir = tempfile::tempdir().unwrap();
     let fleet = fleet(&dir.path().join("cache")).await;
     let cli = Cli::new(dir.path(), "hub", &fleet.hub);

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_token_has_no_claims() {
+    fn a_text_that_is_not_a_token_has_no_claims() {
         for text in ["", "a", "a.b.c", "a..c", "..", "abcdef.0123456789abcdef"] {
             assert_eq!(Claims::read(text), None, "{text}");
         }

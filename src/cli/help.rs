@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn each_command_has_two_examples_that_the_program_takes() {
+    fn each_command_has_two_examples_that_the_program_accepts() {
         let mut all = BTreeSet::new();
         leaves(&command(), "", &mut all);
         let listed: BTreeSet<_> = EXAMPLES.iter().map(|(path, _)| (*path).to_owned()).collect();

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_does_not_steer_the_terminal() {
+    fn a_text_does_not_control_the_terminal() {
         let tree =
             Tree::new("root").with([Tree::field("version", "\u{1b}]52;c;eA==\u{7}\rv1\n└── forged: x")]);
         assert_eq!(tree.print(), "root\n└── version: ]52;c;eA== v1 └── forged: x\n");

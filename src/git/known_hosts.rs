@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revoked_key_is_of_no_host() {
+    fn a_revoked_key_belongs_to_no_host() {
         let known = hosts("git.example ssh-ed25519 QUJD\n@revoked * ssh-ed25519 QUJD\n");
         assert_eq!(known.check("git.example", 22, b"ABC"), HostKeyMatch::Mismatch);
     }

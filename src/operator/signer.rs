@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn names_beside_the_addons_own_are_refused() {
+    fn names_other_than_the_addons_own_are_refused() {
         let made: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let authority = Authority::create("ca", made).unwrap();
         for names in [&["evil.example.com"][..], &[NAME, "127.0.0.1"]] {

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_counted_apart_and_anew_in_each_window() {
+    fn sources_are_counted_separately_and_afresh_in_each_window() {
         let now = Instant::now();
         let mut sources = Sources { began: now, requests: BTreeMap::new() };
         let (one, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));

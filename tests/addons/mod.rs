@@ -12,14 +12,14 @@ mod resource_score;
 use crate::published::hub::Hub;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn addons_of_the_library_live_and_go_on_the_embedded_hub() {
+async fn addons_of_the_library_run_and_are_removed_on_the_embedded_hub() {
     let mut hub = Hub::embedded().await;
     helloworld::lives_and_goes(&mut hub).await;
     resource_score::moves_a_placement(&mut hub).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn addons_of_the_library_live_and_go_on_kube_apiserver() {
+async fn addons_of_the_library_run_and_are_removed_on_kube_apiserver() {
     let mut hub = Hub::kubernetes().await;
     helloworld::lives_and_goes(&mut hub).await;
     resource_score::moves_a_placement(&mut hub).await;
@@ -41,7 +41,7 @@ async fn a_hosted_addon_runs_on_two_clusters_and_leaves_both() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_agent_of_an_addon_beside_a_hosted_agent_has_its_credentials_and_its_lease_there() {
+async fn the_agent_of_an_addon_next_to_a_hosted_agent_has_its_credentials_and_lease_there() {
     hosted_agent::has_what_it_needs_beside_it(&mut Hub::embedded().await).await;
 }
 

@@ -118,7 +118,7 @@ fn every_label_that_alerts_and_dashboard_use_exists() {
 }
 
 #[test]
-fn every_alert_has_its_answer_in_the_docs() {
+fn every_alert_is_explained_in_the_docs() {
     let (alerts, page) = (text("charts/wheelwright/files/alerts.yaml"), text("docs/alerts.md"));
     let alerts: Vec<&str> = alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
     let headings: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();

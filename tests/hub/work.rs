@@ -240,7 +240,7 @@ async fn requests_are_answered_while_a_write_holds_the_store() {
 }
 
 #[tokio::test]
-async fn other_writes_go_on_while_a_collection_is_deleted() {
+async fn other_writes_continue_while_a_collection_is_deleted() {
     let dir = tempfile::tempdir().unwrap();
     let options = ServerOptions { data: Some(dir.path().join("data")), ..ServerOptions::new(now) };
     let server = std::sync::Arc::new(Server::start(options).await.unwrap());

@@ -425,7 +425,7 @@ async fn foreign_installations_are_left_alone_or_need_a_confirmation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_embedded_hub_runs_its_operator_beside_it() {
+async fn an_embedded_hub_runs_its_operator_next_to_it() {
     let dir = tempfile::tempdir().unwrap();
     let hub = crate::cli::server(Vec::new()).await;
     let cli = crate::cli::Cli::new(dir.path(), "hub", &hub);

@@ -35,7 +35,7 @@ async fn finalizers(works: &Api<AppliedManifestWork>) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hosted_agent_keeps_its_secrets_beside_it_and_leaves_its_cluster_with_its_klusterlet() {
+async fn a_hosted_agent_keeps_its_secrets_in_its_namespace_and_leaves_its_cluster_with_its_klusterlet() {
     let (dir, stop) = (Directory::new("klusterlet-hosted"), CancellationToken::new());
     let hosting = Cluster::start("klusterlet-hosting").await;
     let hub = embedded_hub(&dir, &stop).await;

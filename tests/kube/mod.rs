@@ -410,7 +410,7 @@ async fn a_real_api_server_serves_collects_garbage_and_authorizes() {
 }
 
 #[tokio::test]
-async fn real_api_servers_run_beside_each_other_and_survive_a_kill() {
+async fn real_api_servers_run_next_to_each_other_and_survive_a_kill() {
     let mut clusters = Cluster::start_all(&["one", "two"]).await;
     let document =
         r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept", "namespace": "default"}}"#;

@@ -50,7 +50,7 @@ fn problems(path: &str, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn members_that_decide_do_not_act() {
+fn crates_that_decide_do_not_act() {
     let files = sources();
     let members: Vec<_> = files
         .iter()

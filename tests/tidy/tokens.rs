@@ -84,7 +84,7 @@ fn closing(body: &str, quote: char) -> Option<usize> {
 }
 
 #[test]
-fn comments_and_literals_are_no_words() {
+fn comments_and_literals_are_not_words() {
     let text = r##"use a::{b, c}; // use d::e
 /* f */ let s: &'static str = "g::h \" i"; let c = '\''; let r = r#"j "k" "#; let t = b'x';"##;
     let words: Vec<&str> =

@@ -116,7 +116,7 @@ fn a_panic_is_an_error() {
 }
 
 #[test]
-fn whole_numbers_are_int_where_they_fit() {
+fn whole_numbers_that_fit_are_int() {
     assert_eq!(value(&serde_json::json!(1)), Value::Int(1));
     assert_eq!(value(&serde_json::json!(u64::MAX)), Value::UInt(u64::MAX));
     assert_eq!(value(&serde_json::json!(1.5)), Value::Float(1.5));

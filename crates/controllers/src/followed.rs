@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spelling_is_no_other_repository_and_another_server_is() {
+    fn another_spelling_is_the_same_repository_and_another_server_is_not() {
         let one = "https://git.example/team/fleet";
         let with_token = "https://ci:secret@git.example/team/fleet.git";
         for same in [one, with_token, "https://GIT.example/team/fleet.git/", "git@git.example:team/fleet.git"]

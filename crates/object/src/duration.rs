@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_the_longest() {
+    fn waits_double_up_to_the_maximum() {
         let seconds = SignedDuration::from_secs;
         let waits = [0, 1, 2, 3, 7, 8, u32::MAX].map(|n| doubled(seconds(10), seconds(600), n).as_secs());
         assert_eq!(waits, [10, 10, 20, 40, 600, 600, 600]);

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_steers_the_reader() {
+    fn no_text_controls_the_readers_terminal() {
         assert_eq!(plain("a\x1b[31mb\r\nc\u{202e}d\u{200b}\0", 50), "a[31mb cd");
         assert_eq!(
             markdown("](javascript:alert(1))|<b>@all", 80),

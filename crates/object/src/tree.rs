@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_holds_only_what_is_below_it() {
+    fn a_directory_contains_only_what_is_below_it() {
         let tree: FileTree =
             ["a/x", "a/y/z", "ab", "b"].map(|path| (path, path.as_bytes())).into_iter().collect();
         let below: Vec<_> = tree.below("a").map(|(path, _)| path).collect();

@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn managed_fields_are_left_out_wherever_they_stand_and_nothing_else_is() {
+    fn managed_fields_are_left_out_everywhere_and_nothing_else_is() {
         for metadata in [
             r#"{"managedFields": [{"manager": "m", "fieldsV1": {"f:data": {"f:a": {}}}}], "name": "n"}"#,
             r#"{"name": "n", "managedFields": []}"#,

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_computation_that_ended_the_process_three_times_is_not_begun_again() {
+    fn a_computation_that_crashed_the_process_three_times_is_not_retried() {
         let dir = tempfile::tempdir().unwrap();
         let attempts = || Attempts::new(&dir.path().join("attempts"));
         for _ in 0..MAX_ENDS {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_back_refuses_nothing() {
+    fn setting_the_clock_back_refuses_nothing() {
         let dir = tempfile::tempdir().unwrap();
         for _ in 0..MAX_ENDS {
             let _ = Attempts::new(dir.path()).begin("rendered commit", "one").unwrap();
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_is_taken_back_leaves_the_count_as_it_was() {
+    fn an_attempt_that_is_undone_does_not_change_the_count() {
         let dir = tempfile::tempdir().unwrap();
         let attempts = || Attempts::new(dir.path());
         attempts().begin("rendered commit", "new").unwrap().withdraw();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_is_taken_back_prolongs_no_refusal() {
+    fn an_attempt_that_is_undone_does_not_prolong_a_refusal() {
         let dir = tempfile::tempdir().unwrap();
         for _ in 0..MAX_ENDS {
             let _ = Attempts::new(dir.path()).begin("rendered commit", "one").unwrap();
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_computation_that_ends_leaves_nothing_and_a_disk_that_is_full_refuses_nothing() {
+    fn a_finished_computation_leaves_nothing_and_a_full_disk_blocks_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let attempts = Attempts::new(dir.path());
         for _ in 0..2 * MAX_ENDS {

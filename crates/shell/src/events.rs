@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_drops_no_event() {
+    fn setting_the_clock_back_drops_no_event() {
         let mut correlator = EventCorrelator::default();
         for n in 0..100 {
             correlator.publication(&event("a", &n.to_string()), at(10_800));

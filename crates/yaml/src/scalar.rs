@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_scalars_mean_what_kubectl_takes_them_for() {
+    fn plain_scalars_mean_what_they_mean_to_kubectl() {
         for (text, objects, yaml11) in [
             ("yes", json!("yes"), json!(true)),
             ("on", json!("on"), json!(true)),
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_known_by_their_look() {
+    fn dates_are_recognized_by_their_form() {
         for text in [
             "2024-01-01",
             "2024-2-29",

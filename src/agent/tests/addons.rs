@@ -37,7 +37,7 @@ fn credentials_are_looked_at_long_before_their_renewal() {
 }
 
 #[tokio::test]
-async fn before_the_renewal_only_credentials_that_are_gone_are_made_again() {
+async fn before_the_renewal_only_missing_credentials_are_recreated() {
     let spoke = Server::start(ServerOptions::new(now)).await.unwrap();
     let (options, hub, _) = agent(&spoke, "https://one:6443", "ns-one");
     let addons = AddOns { hub: &hub, client: &client(|_| refusal(503)), options: &options };

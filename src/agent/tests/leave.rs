@@ -38,7 +38,7 @@ fn secret() -> Key {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_whose_identity_is_gone_leaves_neither_finalizers_nor_claim() {
+async fn an_agent_without_its_identity_leaves_neither_finalizers_nor_claim() {
     let writes = Arc::new(Mutex::new(Vec::new()));
     let written = Arc::clone(&writes);
     let spoke = client(move |request| {

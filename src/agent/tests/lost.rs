@@ -4,7 +4,7 @@ use super::*;
 use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_whose_claim_is_gone_or_of_another_one_does_not_go_on() {
+async fn an_agent_whose_claim_is_missing_or_foreign_stops() {
     let lives = async |claim_value: Option<&'static str>| {
         let answer =
             move |request: &Request<Body>| match (request.uri().path().rsplit('/').next(), claim_value) {

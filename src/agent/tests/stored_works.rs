@@ -53,7 +53,7 @@ fn a_stored_work_survives_a_round_trip_unless_it_expands_too_far() {
 
 /// An agent deletes the secrets in its digests that match no work.
 #[test]
-fn an_agent_ignores_works_that_the_agent_of_another_cluster_stores_beside_it() {
+fn an_agent_ignores_works_that_another_clusters_agent_stores_next_to_it() {
     let secret = |name: &str, hub: &str, data: Vec<u8>| Secret {
         metadata: kube::api::ObjectMeta {
             name: Some(name.to_owned()),

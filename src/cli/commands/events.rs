@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_does_not_steer_the_terminal() {
+    fn an_event_does_not_control_the_terminal() {
         let event: Event = serde_json::from_value(json!({
             "metadata": {"name": "e"}, "type": "Normal", "reason": "A\u{1b}[2K", "note": "n\u{1b}[2K",
             "regarding": {"kind": "K\r", "namespace": "n\u{7}", "name": "x\u{1b}]0;t\u{7}\n"},

@@ -96,7 +96,7 @@ fn a_gate_says_what_the_next_stage_waits_for() {
 }
 
 #[test]
-fn a_button_says_what_it_does_to_which_clusters_before_it_does_it() {
+fn a_button_describes_its_effect_on_clusters_before_it_acts() {
     let mut fleet = fleet(2);
     fleet.add_ons[0].groups[0].clusters[0].state = ClusterState::Waiting(Wait::Slot { slots: 1 });
     let confirmation = |html: &str| {

@@ -137,7 +137,7 @@ fn the_address_of_the_api_comes_from_the_repository() {
 }
 
 #[test]
-fn an_answer_says_whether_and_when_to_try_again() {
+fn a_response_says_whether_and_when_to_retry() {
     let until = |time: &str| format!("throttled until {time}");
     let soon = until("2026-01-02T03:05:05Z");
     let cases = [

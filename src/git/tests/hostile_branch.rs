@@ -4,7 +4,7 @@ use super::forge::{Forge, raw_tree};
 use super::push::{BRANCH, QUICK, files, on_both};
 
 #[test]
-fn a_tree_bomb_beside_the_report_is_not_walked() {
+fn a_tree_bomb_next_to_the_report_is_not_walked() {
     on_both(|forge, open| {
         let repo = forge.repo();
         let leaf = repo.blob(b"x").unwrap();
@@ -27,7 +27,7 @@ fn a_tree_bomb_beside_the_report_is_not_walked() {
 }
 
 #[test]
-fn directories_too_deep_in_each_other_are_refused_before_a_push_walks_them() {
+fn directories_that_are_nested_too_deeply_are_refused_before_a_push_walks_them() {
     let forge = Forge::new();
     let repo = forge.repo();
     let mut tree = raw_tree(&repo, &[("100644", b"file", repo.blob(b"x").unwrap())]);

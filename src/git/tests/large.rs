@@ -103,7 +103,7 @@ fn a_server_without_filters_needs_one_approval_after_a_large_file() {
 }
 
 #[test]
-fn a_report_is_pushed_beside_a_large_file() {
+fn a_report_is_pushed_next_to_a_large_file() {
     let forge = forge(true);
     let large = forge.commit("main", &[("large", &"0".repeat(LARGE))]);
     let git = forge.serve();

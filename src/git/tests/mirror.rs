@@ -44,7 +44,7 @@ fn a_branch_is_followed() {
 }
 
 #[test]
-fn a_look_up_says_what_a_reference_points_to_and_downloads_nothing() {
+fn a_lookup_returns_the_target_of_a_reference_without_a_download() {
     let forge = Forge::new();
     let commit = forge.commit("main", &[("a", "1")]);
     let server = forge.serve();
@@ -114,7 +114,7 @@ fn an_empty_repository_and_a_missing_branch_are_named() {
 }
 
 #[test]
-fn a_tag_that_is_no_commit_is_refused() {
+fn a_tag_that_is_not_a_commit_is_refused() {
     let forge = Forge::new();
     forge.commit("main", &[("a", "1")]);
     let repo = forge.repo();
@@ -309,7 +309,7 @@ fn a_silent_server_is_given_up_on() {
 }
 
 #[test]
-fn a_server_that_refuses_us_is_not_asked_for_ever() {
+fn a_server_that_refuses_us_is_not_asked_forever() {
     let (forge, server) = (Forge::new(), Server::unauthorized());
     let data = [("token".to_owned(), k8s_openapi::ByteString(b"hunter22".to_vec()))].into();
     let credentials = Credentials::from_secret(&data).unwrap();

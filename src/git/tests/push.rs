@@ -124,7 +124,7 @@ fn files_and_commits_of_others_stay() {
 }
 
 #[test]
-fn a_deleted_or_replaced_branch_is_gone_on_from() {
+fn reports_continue_on_a_deleted_or_replaced_branch() {
     on_both(|forge, open| {
         let mirror = open("cache");
         mirror.push(&files("", &[("x", "1")]), &QUICK).unwrap();
@@ -282,7 +282,7 @@ fn a_declining_update_hook_is_not_success() {
 }
 
 #[test]
-fn a_connection_lost_before_the_branch_moved_is_tried_again_later() {
+fn a_push_whose_connection_was_lost_before_the_branch_moved_is_retried_later() {
     let forge = Forge::new();
     forge.hook("pre-receive", "kill -9 $PPID");
     let server = forge.serve();
@@ -342,7 +342,7 @@ fn a_silent_server_does_not_hold_a_push() {
 }
 
 #[test]
-fn names_that_are_no_branches_or_paths_are_refused() {
+fn names_that_are_not_branches_or_paths_are_refused() {
     let mirror = Forge::new().local();
     let branch = Commit { branch: "-x".into(), ..files("", &[]) };
     assert_eq!(mirror.push(&branch, &QUICK).unwrap_err().reason(), "InvalidRef");

@@ -126,7 +126,7 @@ fn a_full_branch_begins_again_and_its_commits_are_archived() {
 }
 
 #[test]
-fn a_branch_with_a_commit_of_a_person_never_begins_again() {
+fn a_branch_with_a_persons_commit_never_restarts() {
     on_both(|forge, open| {
         let mirror = open("cache");
         forge.commit(BRANCH, &[("notes.md", "mine")]);
@@ -160,7 +160,7 @@ fn a_push_reads_no_commit_that_the_push_before_it_read() {
 }
 
 #[test]
-fn a_branch_that_begins_again_is_not_a_rewritten_one() {
+fn a_restarted_branch_is_not_a_rewritten_one() {
     on_both(|forge, open| {
         let stops = |last: &str, content: &str| Commit { history_limit: 3, ..after(last, content) };
         let (ours, other) = (open("ours"), open("other"));

@@ -106,7 +106,7 @@ fn a_tree_bomb_in_the_message_of_a_report_is_refused_before_it_is_walked() {
 }
 
 #[test]
-fn a_report_of_a_file_beside_a_directory_of_its_name_causes_no_report() {
+fn a_report_with_a_file_next_to_a_directory_of_its_name_causes_no_report() {
     on_both(|forge, open| {
         let config = forge.commit("main", &[("a/app.yaml", "1"), ("z", "1")]);
         let report = Commit { branch: "main".into(), ..files("", &[("a.md", "1")]) };

@@ -303,7 +303,7 @@ fn signed(branch: &str, secret: &[(&str, &str)], content: &str) -> Commit {
 }
 
 #[test]
-fn a_report_that_lost_a_race_is_signed_anew() {
+fn a_report_that_lost_a_race_is_signed_again() {
     let author = Author::with_gpg();
     let public = author.ssh_key("key", &["-t", "ed25519"]);
     std::fs::write(author.root().join("allowed"), format!("* {public}")).unwrap();

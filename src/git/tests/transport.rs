@@ -91,7 +91,7 @@ fn a_token_and_a_client_certificate_prove_who_we_are() {
 }
 
 #[test]
-fn a_bearer_token_is_sent_as_one() {
+fn a_bearer_token_is_sent_as_a_bearer_token() {
     let forge = Forge::new();
     let commit = forge.commit("main", &[("a", "1")]);
     let authorization = Some("Bearer tok12345".to_owned());

@@ -83,7 +83,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     #[test]
-    fn slow_fetches_of_a_namespace_have_places_of_their_own_and_a_limit() {
+    fn slow_fetches_of_a_namespace_have_separate_places_and_a_limit() {
         let all = FetchPlaces::new();
         let take = |namespace: &str| {
             let mut taken = Box::pin(all.take(namespace));

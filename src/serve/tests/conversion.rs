@@ -103,7 +103,7 @@ async fn bodies_that_do_not_end_keep_nobody_waiting() {
 }
 
 #[tokio::test]
-async fn an_answer_counts_until_it_is_written() {
+async fn a_response_counts_until_it_is_written() {
     let limits = Limits::default();
     let text = review(json!([addon("addon.open-cluster-management.io/v1alpha1")])).to_string();
     let answer = answered_to(Body::from(text), &limits).await;
@@ -116,7 +116,7 @@ async fn an_answer_counts_until_it_is_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_read_its_answer_is_left() {
+async fn a_client_that_does_not_read_its_response_is_dropped() {
     let limits = Limits::default();
     let (mut client, server) = tokio::io::duplex(1024);
     let serving = tokio::spawn(requests(server, limits.clone()));

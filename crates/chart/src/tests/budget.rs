@@ -42,7 +42,7 @@ fn bombs_are_refused_by_name() {
 }
 
 #[test]
-fn a_map_that_holds_itself_ends() {
+fn a_map_that_contains_itself_ends() {
     let text =
         r#"x: {{ $d := dict "a" 1 }}{{ $_ := set $d "self" $d }}{{ printf "%v" $d | len }}{{ toYaml $d }}"#;
     assert!(template(text).is_ok());

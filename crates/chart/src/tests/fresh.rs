@@ -34,7 +34,7 @@ fn a_fresh_value_in_a_document_is_refused_by_function_file_and_line() {
 }
 
 #[test]
-fn a_fresh_value_that_reaches_no_document_is_none_of_our_business() {
+fn a_fresh_value_that_reaches_no_document_is_ignored() {
     for template in
         ["a: {{ default (randAlphaNum 20) \"given\" }}", "{{ $unused := now }}a: 1", "a: {{ now | kindOf }}"]
     {

@@ -82,7 +82,7 @@ proptest! {
 
     /// Lines with separate calls, in any order and with anything between them.
     #[test]
-    fn a_call_draws_the_same_wherever_its_line_stands(
+    fn a_call_draws_the_same_value_on_any_line(
         order in Just((0..6).collect::<Vec<u32>>()).prop_shuffle(),
         present in proptest::collection::vec(any::<bool>(), 6),
         filler in "[a-z ]{0,20}",

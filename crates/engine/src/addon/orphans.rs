@@ -45,7 +45,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn an_object_that_is_to_stay_is_named_to_the_agent_and_others_are_not() {
+    fn only_objects_that_are_to_stay_are_named_to_the_agent() {
         let map = |name: &str, annotations: Value| {
             let metadata = json!({"name": name, "namespace": "ns", "annotations": annotations});
             Object::from_value(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn decisions_without_a_status_are_whole_when_they_stay_the_same() {
+    fn decisions_without_a_status_are_complete_when_they_stop_changing() {
         let since = Timestamp::from_second(1_000).unwrap();
         let settled = |minutes: i64| {
             let mut selection = Selection::read(Some(&Placement::default()), &[page("0", &["a"])]);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_index_that_is_no_number_stops_nothing() {
+    fn a_group_index_that_is_not_a_number_stops_nothing() {
         let pages = [page("x", &["b"]), page("1", &["a"])];
         let selection = Selection::read(Some(&placement(2)), &pages);
         assert_eq!(selection.clusters().collect::<Vec<_>>(), ["a", "b"]);

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_behind_the_last_item_is_no_item() {
+    fn an_index_after_the_last_item_is_not_an_item() {
         let mut manifest = object(json!({"c": ["a"]}));
         remove(&mut manifest, &[path(&["c", "1"])]);
         assert_eq!(manifest, object(json!({"c": ["a"]})));

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_tells_each_change_once_at_its_latest() {
+    fn a_log_contains_each_change_once_at_its_latest_position() {
         let mut log = ChangeLog::default();
         for id in [1, 2, 1] {
             log.record(id);

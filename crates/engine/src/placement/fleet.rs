@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn uses_are_counted_without_the_placements_own() {
+    fn uses_by_the_placement_itself_are_not_counted() {
         let mut fleet = Fleet::default();
         fleet.set_decision(None, Some(&decision(&["a", "b"])));
         fleet.set_decision(None, Some(&decision(&["a"])));

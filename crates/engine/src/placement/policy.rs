@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_one_name_are_one_and_are_found_by_it() {
+    fn groups_with_one_name_are_one_group_and_are_found_by_it() {
         let group = |name: &str| serde_json::json!({ "groupName": name, "groupClusterSelector": {} });
         let groups = serde_json::json!([group("twin"), group(""), group("other"), group("twin")]);
         let groups = Groups::read(&serde_json::from_value::<Vec<_>>(groups).unwrap()).unwrap();
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configured_prioritizer_leaves_the_weights_of_the_others() {
+    fn a_configured_prioritizer_does_not_change_the_weights_of_others() {
         let cpu =
             serde_json::json!({ "scoreCoordinate": { "builtIn": "ResourceAllocatableCPU" }, "weight": 3 });
         let spec = serde_json::json!({ "prioritizerPolicy": { "configurations": [cpu] } });

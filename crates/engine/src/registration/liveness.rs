@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hub_that_stood_still_or_whose_clock_was_set_forward_waits_once_more() {
+    fn a_suspended_hub_or_one_whose_clock_was_set_forward_waits_again() {
         let mut liveness = Liveness::begin(lease(0), at(100));
         liveness.observe(lease(0), 10, at(140));
         assert_eq!(liveness.expires(10), at(150));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_steps_forward_lets_no_lease_expire_that_is_renewed() {
+    fn a_renewed_lease_does_not_expire_when_the_clock_steps_forward() {
         for (step, since) in (0..1000).step_by(10).flat_map(|step| [0, 30, 60, 89].map(|since| (step, since)))
         {
             let mut liveness = Liveness::begin(lease(0), at(0));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_keeps_no_silent_cluster_alive() {
+    fn setting_the_clock_back_keeps_no_silent_cluster_alive() {
         let mut liveness = Liveness::begin(lease(0), at(4000));
         liveness.observe(lease(0), 10, at(400));
         assert_eq!(liveness.expires(10), at(450));

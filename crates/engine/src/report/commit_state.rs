@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_sent_once_and_a_final_one_is_not_taken_back() {
+    fn a_state_is_sent_once_and_a_final_one_is_not_revoked() {
         use CommitState::{Failure, Pending, Success};
         let sent = |states: &[CommitState]| {
             let mut sent: Vec<CommitState> = Vec::new();

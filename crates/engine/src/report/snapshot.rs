@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_has_no_value_of_a_secret() {
+    fn a_snapshot_contains_no_secret_values() {
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"k": "dG9wc2VjcmV0"}, "stringData": {"l": "topsecret"}, "immutable": true});
         let text = format!("kind: Secret\nstringData: {{k: {}}}\n", "topsecret");
         let work = json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "w"},
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_that_is_none_is_refused_and_one_that_says_too_much_is_not_unfolded() {
+    fn an_invalid_snapshot_is_refused_and_a_huge_one_is_not_expanded() {
         let refused = |others: &str, bytes: usize| {
             let object =
                 json!({"kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"k": "x".repeat(bytes)}});

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_work_has_the_state_that_it_reports_of_its_present_generation() {
+    fn a_work_has_the_state_that_it_reports_for_its_current_generation() {
         let cases: [(Conditions<'_>, &str, bool, &str); 7] = [
             (&[], "Progressing", false, ""),
             (&[("Applied", "True", 2), ("Available", "True", 2)], "Done", true, ""),

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removal_that_was_recorded_and_not_made_is_made_and_counts_once() {
+    fn a_recorded_removal_that_did_not_happen_is_repeated_and_counts_once() {
         let again = decide(&["a", "b"], &[("a", 0), ("b", 0)], &[], 1);
         assert_eq!((again.removed, again.counted.len()), (names(&["a", "b"]), 0));
         let more = decide(&["a", "b", "c"], &[("a", 0), ("b", 0)], &[], 1);

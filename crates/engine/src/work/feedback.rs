@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_string_that_is_cut_is_an_error_beside_its_beginning() {
+    fn a_truncated_string_is_an_error_with_its_beginning() {
         let object = json!({"status": {"fits": "é".repeat(1024), "long": "é".repeat(1025)}});
         let paths =
             json!([{"name": "fits", "path": ".status.fits"}, {"name": "long", "path": ".status.long"}]);

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_names_containers_that_come_or_go() {
+    fn a_comparison_names_added_and_removed_containers() {
         check(
             json!({}),
             json!({"metadata": {"labels": {"a": "b"}}}),
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_go_when_their_last_owner_lets_go() {
+    fn fields_are_removed_when_their_last_owner_drops_them() {
         let value = json!({"spec": {"ports": [{"port": 1, "name": "a"}, {"port": 2}], "type": "x"}, "metadata": {"labels": {"a": "b", "c": "d"}}});
         let last = set_of(
             &json!({"spec": {"ports": [{"port": 1, "name": "a"}]}, "metadata": {"labels": {"a": "b"}}}),

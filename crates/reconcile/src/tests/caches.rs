@@ -53,7 +53,7 @@ fn a_late_write_result_does_not_revive_a_deleted_object() {
 
 /// The event about our own write need not be parsed completely.
 #[test]
-fn a_version_that_is_cached_tells_the_same_as_its_object() {
+fn a_cached_version_gives_the_same_result_as_its_object() {
     let key = Key::namespaced("ns", "a");
     let written = || {
         let mut caches = Caches::default();
@@ -208,7 +208,7 @@ fn a_list_holds_for_all_that_is_not_newer_than_it() {
 
 /// An aggregated API server may send versions that are not numbers.
 #[test]
-fn versions_that_are_no_numbers_come_in_the_order_of_the_watch() {
+fn versions_that_are_not_numbers_follow_the_order_of_the_watch() {
     let mut caches = Caches::default();
     caches.replace(Site::Hub, vec![config_map("a", "v-one")], "v-one");
     assert!(caches.apply(Site::Hub, Delta::Seen(config_map("a", "v-two"))).is_some());

@@ -161,7 +161,7 @@ fn a_key_that_runs_when_an_outage_ends_loses_its_backoff() {
 }
 
 #[test]
-fn a_changed_key_goes_before_the_first_look_at_the_others() {
+fn a_changed_key_comes_before_the_first_plans_of_the_others() {
     let mut queue = WorkQueue::default();
     for name in ["a", "b"] {
         queue.wake(key(name), Wake { priority: Priority::Initial, ..Wake::changed(at(0)) });

@@ -89,7 +89,7 @@ fn whatever_multiplies_a_text_is_refused_with_its_line() {
 }
 
 #[test]
-fn files_that_are_too_large_together_are_refused_at_the_one_that_is_too_much() {
+fn files_that_are_too_large_in_total_are_refused_at_the_one_that_exceeds_the_limit() {
     let large = format!("# of many\n{CONFIG_MAP}data: {{k: {}}}\n", "x".repeat(15 << 20));
     let names: Vec<String> = (0..9).map(|n| format!("a{n}.yaml")).collect();
     let kustomization = format!("resources: [{}]\n", names.join(", "));

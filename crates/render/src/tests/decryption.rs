@@ -168,7 +168,7 @@ fn a_remote_chart_is_fetched_although_its_name_is_a_decrypted_value() {
 }
 
 #[test]
-fn other_mistakes_keep_their_message_beside_decrypted_files() {
+fn other_mistakes_keep_their_message_next_to_decrypted_files() {
     let kustomization = ("kustomization.yaml", "resources: [secret.yaml, absent.yaml]");
     let tree = tree(&[kustomization], &[("secret.yaml", "secret.yaml")]);
     let error = rendered(&tree, &team()).unwrap_err();
@@ -176,7 +176,7 @@ fn other_mistakes_keep_their_message_beside_decrypted_files() {
 }
 
 #[test]
-fn an_encrypted_kustomization_is_not_taken_for_an_absent_one() {
+fn an_encrypted_kustomization_is_not_treated_as_absent() {
     let mut tree = tree(&[("a.yaml", PLAIN)], &[("hidden.yaml", "secret.yaml")]);
     tree.insert_link("kustomization.yaml", "hidden.yaml");
     assert_eq!(render(&tree, "").unwrap_err().reason, Reason::Encrypted);

@@ -198,7 +198,7 @@ fn spendings(tree: &FileTree, memo: &mut RenderMemo) -> (Rendered, usize) {
 }
 
 #[test]
-fn a_change_of_one_values_file_inflates_the_chart_that_it_belongs_to_only() {
+fn a_changed_values_file_inflates_only_its_chart() {
     let mut memo = RenderMemo::default();
     let mut tree = releases(30);
     let (first, whole) = spendings(&tree, &mut memo);

@@ -54,7 +54,7 @@ fn an_expression_that_backtracking_never_finishes_is_matched_at_once() {
 }
 
 #[test]
-fn a_long_prefix_is_no_mistake_of_the_kustomization() {
+fn a_long_prefix_is_not_an_error_of_the_kustomization() {
     let object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
     let prefix = "p".repeat(300);
     let rendered = render(&tree(object, &format!("{ALONE}namePrefix: {prefix}\n")), "").unwrap();

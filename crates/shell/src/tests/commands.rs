@@ -121,7 +121,7 @@ async fn a_write_that_panics_is_made_again() {
 }
 
 #[tokio::test]
-async fn a_read_that_panics_ends_the_process_so_that_nothing_waits_for_it_for_ever() {
+async fn a_read_that_panics_ends_the_process_so_that_nothing_waits_forever() {
     for path in ["/api/v1/configmaps", "/apis/example.com/v1", "/api/v1/namespaces/n/secrets/s"] {
         assert!(!writes_although(Method::GET, path).await, "{path}");
     }

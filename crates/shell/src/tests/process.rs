@@ -68,7 +68,7 @@ async fn a_loop_that_rests_or_has_a_long_plan_is_alive() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loop_that_has_not_gone_round_for_a_minute_is_not_alive() {
+async fn a_loop_that_has_not_run_for_a_minute_is_not_alive() {
     let shell = shell();
     let handle = shell.handle();
     let mut running = pin!(shell.run(CancellationToken::new()));

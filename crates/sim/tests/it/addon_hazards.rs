@@ -86,7 +86,7 @@ fn a_manually_installed_addon_stays_on_an_unselected_cluster() {
 }
 
 #[test]
-fn a_configuration_of_one_cluster_waits_behind_a_rollout_that_does_not_go_on() {
+fn a_configuration_of_one_cluster_waits_behind_a_stuck_rollout() {
     let mut world = world(3);
     template(&mut world, "msa", "msa:0.4.0");
     template(&mut world, "fix", "msa:0.4.1");
@@ -102,7 +102,7 @@ fn a_configuration_of_one_cluster_waits_behind_a_rollout_that_does_not_go_on() {
 }
 
 #[test]
-fn addons_are_installed_in_no_order() {
+fn addons_are_installed_in_any_order() {
     let mut world = world(1);
     template(&mut world, "msa", "msa:0.4.9");
     addon(&mut world, "msa", json!({"type": "All"}));
@@ -134,7 +134,7 @@ fn with_template_of_placement(world: &mut World, default: Option<&str>) {
 }
 
 #[test]
-fn a_cluster_whose_removal_is_held_keeps_what_its_placement_gave_it() {
+fn a_cluster_whose_removal_is_on_hold_keeps_what_its_placement_gave_it() {
     let mut world = world(4);
     template(&mut world, "msa", "msa:0.4.0");
     template(&mut world, "default", "msa:0.4.1");

@@ -73,7 +73,7 @@ fn names(world: &World) -> Vec<String> {
 const BOTH: [&str; 2] = ["cluster1-cluster-secret", "cluster2-cluster-secret"];
 
 #[test]
-fn a_cluster_has_a_secret_while_the_list_has_it_and_an_hour_longer() {
+fn a_clusters_secret_stays_an_hour_after_it_leaves_the_list() {
     let mut world = fleet("");
     assert_eq!(names(&world), BOTH);
     let first = &secrets(&world)[BOTH[0]];
@@ -143,7 +143,7 @@ fn address(world: &mut World, url: &str) {
 }
 
 #[test]
-fn a_secret_of_somebody_else_stays_and_has_no_rival() {
+fn a_foreign_secret_stays_and_has_no_rival() {
     let labels = json!({"labels": {"argocd.argoproj.io/secret-type": "cluster"}});
     for (name, server) in [("cluster1", "https://a"), ("other", "https://cluster1-control-plane:6443")] {
         let mut world = clusters(Setup::with_argo_cd());

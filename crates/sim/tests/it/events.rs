@@ -39,7 +39,7 @@ fn policy(world: &mut World, spec: Value) {
 }
 
 #[test]
-fn an_add_on_tells_each_step_of_its_rollouts_once() {
+fn an_add_on_reports_each_step_of_its_rollouts_once() {
     for seed in SEEDS {
         tell_of_an_add_on(seeded(seed, 4));
     }
@@ -109,7 +109,7 @@ fn keep_works(servers: &mut Servers<'_>, manager: &str, action: &Action, now: Ti
 }
 
 #[test]
-fn a_leaving_cluster_tells_that_it_is_cleaned_up_or_why_not() {
+fn a_leaving_cluster_reports_its_cleanup_or_the_reason_for_the_delay() {
     for (setup, expected) in [
         (Setup::default(), "Normal ResourceCleanupCompleted"),
         (Setup { execute: keep_works, ..Setup::default() }, "Warning ResourceCleanupFail"),
@@ -204,7 +204,7 @@ fn a_held_removal_is_reported_once() {
 }
 
 #[test]
-fn a_replica_set_tells_each_step_of_its_rollouts_once() {
+fn a_replica_set_reports_each_step_of_its_rollouts_once() {
     for seed in SEEDS {
         tell_of_a_replica_set(seeded(seed, 4));
     }

@@ -373,7 +373,7 @@ fn a_placement_that_is_deleted_and_created_again_takes_nothing_away() {
 /// `ocm#1346`: the pages of a Placement are written one by one. A cluster that moves to another page is briefly on
 /// none, and its add-on was deleted and recreated.
 #[test]
-fn a_cluster_between_two_pages_of_decisions_keeps_what_it_has() {
+fn a_cluster_between_two_pages_of_decisions_keeps_its_add_on() {
     let mut world = fleet();
     annotate(&mut world, "cluster.open-cluster-management.io/experimental-scheduling-disable", "true");
     let pages = world.list::<PlacementDecision>();

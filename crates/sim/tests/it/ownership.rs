@@ -199,7 +199,7 @@ fn an_object_that_is_only_read_is_reported_never_written_and_survives_the_work()
 }
 
 #[test]
-fn a_work_and_its_inventory_stay_until_an_object_with_a_finalizer_of_somebody_else_is_released() {
+fn a_work_and_its_inventory_stay_until_an_object_with_a_foreign_finalizer_is_released() {
     let mut world = world(1);
     put_work(&mut world, json!({"workload": {"manifests": [map("a", "1"), map("b", "1")]}}));
     let finalizers = |world: &mut World, finalizers: Value| {

@@ -113,7 +113,7 @@ fn play(seed: u64) -> Result<(usize, usize), String> {
 }
 
 #[test]
-fn a_preview_tells_what_a_commit_then_does() {
+fn a_preview_shows_what_a_commit_then_does() {
     let histories = std::env::var("WHEELWRIGHT_PREVIEWS").map_or(HISTORIES, |count| count.parse().unwrap());
     let (mut changes, mut in_batches) = (0, 0);
     let mut failures = Vec::new();
@@ -136,7 +136,7 @@ fn held_plan(world: &World) -> String {
 }
 
 #[test]
-fn a_plan_tells_the_approval_that_the_operator_then_asks_for() {
+fn a_plan_shows_the_approval_that_the_operator_then_requests() {
     let mut world = fleet(3, 3);
     let mut random = Random::new(3);
     let mut content = Content::first(&mut random);
@@ -294,7 +294,7 @@ fn a_plan_of_a_commit_that_moves_objects_shows_the_moves() {
 }
 
 #[test]
-fn a_plan_tells_deletions_that_wait_for_the_window() {
+fn a_plan_shows_deletions_that_wait_for_the_window() {
     let mut world = fleet(3, 1);
     config_repo(&mut world, &repo(), json!({"url": "https://git.example/fleet"}));
     apply(&mut world, &commit(1, maps(&[("a.yaml", 0..30)])));
@@ -381,7 +381,7 @@ fn clusters_succeed_before_a_short_deadline_of_a_rollout() {
 }
 
 #[test]
-fn random_values_are_no_change_whether_their_seed_is_known_or_not() {
+fn random_values_are_not_a_change_whether_or_not_their_seed_is_known() {
     let mut world = fleet(1, 1);
     let namespace = repo().namespace;
     let chart = |level: &str| -> FileTree {

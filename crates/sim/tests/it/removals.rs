@@ -80,7 +80,7 @@ fn approve(world: &mut World, tokens: Value) {
 }
 
 #[test]
-fn a_placement_that_shrinks_step_by_step_is_held_until_the_window_is_over() {
+fn a_placement_that_shrinks_step_by_step_is_held_until_the_window_ends() {
     let mut world = installed(Setup::default(), 4);
     select_some(&mut world, 3);
     world.run_for(seconds(30)).unwrap();
@@ -152,7 +152,7 @@ fn a_scheduler_that_writes_no_status_removes_an_addon_when_its_decisions_stay_th
 }
 
 #[test]
-fn decisions_of_another_scheduler_that_are_gone_remove_nothing() {
+fn missing_decisions_of_another_scheduler_remove_nothing() {
     let mut world = installed(Setup::default(), 3);
     hand_over(&mut world);
     for page in world.list::<PlacementDecision>() {
@@ -179,7 +179,7 @@ fn a_held_removal_is_shown_where_people_look() {
 }
 
 #[test]
-fn an_approval_is_for_one_removal_and_the_next_one_from_the_same_clusters_waits() {
+fn an_approval_covers_one_removal_and_the_next_one_from_the_same_clusters_waits() {
     type Step = fn(&mut World);
     let delete: Step = |world| world.delete::<ClusterManagementAddOn>(&Key::cluster(ADDON)).unwrap();
     let install: Step = |world| addon(world, "msa", json!({"type": "All"}));

@@ -233,7 +233,7 @@ fn a_policy_holds_a_set_until_a_person_approves() {
 }
 
 #[test]
-fn a_freeze_window_holds_a_set_until_it_is_over() {
+fn a_freeze_window_holds_a_set_until_it_ends() {
     let mut world = world(2);
     select_all(&mut world);
     set(&mut world, "1", progressive());

@@ -162,7 +162,7 @@ fn a_report_and_explain_rollout_show_the_same_state_of_every_cluster() {
 }
 
 #[test]
-fn a_report_tells_of_a_replica_set_in_the_words_of_add_ons() {
+fn a_report_describes_a_replica_set_in_the_words_of_add_ons() {
     let mut world = world(4);
     select_all(&mut world);
     report(&mut world);

@@ -190,7 +190,7 @@ fn assigned(world: &World) -> [(String, String); 2] {
 }
 
 #[test]
-fn a_change_of_content_or_of_the_name_is_an_upgrade_and_one_of_labels_is_none() {
+fn a_change_of_content_or_name_is_an_upgrade_and_one_of_labels_is_not() {
     let mut world = world(2);
     template(&mut world, "msa", "msa:0.4.0");
     addon(&mut world, "msa", json!({"type": "All"}));

@@ -67,7 +67,7 @@ fn stopped(clusters: usize) -> World {
 }
 
 #[test]
-fn an_undone_add_on_returns_at_once_and_says_so_when_it_has_returned() {
+fn an_undone_add_on_returns_at_once_and_reports_it() {
     for restarts in [false, true] {
         let mut world = stopped(3);
         undo(&mut world);

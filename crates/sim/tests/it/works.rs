@@ -17,7 +17,7 @@ use sim::{Faults, World};
 use store::{DeleteOptions, Patch, ResourcePath, WriteOptions};
 
 #[test]
-fn a_work_puts_on_its_cluster_what_it_says_and_takes_off_the_rest() {
+fn a_work_creates_its_manifests_on_its_cluster_and_removes_the_rest() {
     let mut world = world(1);
     work(&mut world, &[("a", "1"), ("b", "1")]);
     assert_eq!(config_maps(&world), ["a=\"1\"", "b=\"1\""]);

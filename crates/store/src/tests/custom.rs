@@ -189,7 +189,7 @@ fn a_misspelled_keyword_of_a_schema_is_named() {
 }
 
 #[test]
-fn unknown_fields_go_and_defaults_come() {
+fn unknown_fields_are_dropped_and_defaults_are_added() {
     let mut world = world();
     let mut body = widget(json!({ "size": "s", "foo": 1, "free": { "x": { "y": null } }, "nul": null,
         "emb": { "apiVersion": "v1", "kind": "X", "metadata": { "name": "x", "bar": 1 }, "q": 1 } }));
@@ -275,7 +275,7 @@ fn rules_are_checked_on_creation_and_on_change() {
 }
 
 #[test]
-fn status_and_scale_are_apart() {
+fn status_and_scale_are_separate() {
     let mut world = world();
     world.create(widget(json!({ "size": "s" }))).unwrap();
     let target = world.target(&widget(json!({})));

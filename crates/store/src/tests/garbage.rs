@@ -245,7 +245,7 @@ fn a_namespace_of_many_objects_is_emptied_in_slices() {
 }
 
 #[test]
-fn an_owner_that_fills_a_slice_loses_its_dependents_all_the_same() {
+fn an_owner_that_fills_a_slice_still_loses_its_dependents() {
     let mut world = World::new();
     let text = "x".repeat(1_000);
     let data: serde_json::Map<_, _> = (0..800).map(|i| (format!("k{i}"), text.clone().into())).collect();

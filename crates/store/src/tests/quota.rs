@@ -74,7 +74,7 @@ fn a_full_store_takes_deletions_and_writes_that_need_no_more() {
 }
 
 #[test]
-fn events_have_a_part_of_their_own() {
+fn events_have_a_separate_share() {
     let mut world = world();
     let event = |i: usize, namespace: &str| {
         json!({

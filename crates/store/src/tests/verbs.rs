@@ -180,7 +180,7 @@ fn seen(world: &World, watch: &mut Watch) -> Vec<String> {
 }
 
 #[test]
-fn a_watch_tells_what_happened_in_order() {
+fn a_watch_delivers_events_in_order() {
     let mut world = World::new();
     world.create(config_map("a", json!({}))).unwrap();
     let target = ResourcePath::resource("", "v1", "configmaps").within("default");

@@ -21,14 +21,14 @@ fn documents_are_split_at_their_separators() {
 }
 
 #[test]
-fn a_time_in_brackets_or_braces_is_a_text() {
+fn a_time_in_brackets_or_braces_is_a_string() {
     let times = "a: 2024-1-1 1:02:03\nb: [2024-1-1 1:02:03, 2024-1-1]\nc: {d: 2024-1-1 1:02:03}\n";
     let (time, date, text) = ("2024-01-01T01:02:03Z", "2024-01-01T00:00:00Z", "2024-1-1 1:02:03");
     assert_eq!(read(times), [json!({"a": time, "b": [text, date], "c": {"d": text}})]);
 }
 
 #[test]
-fn a_lone_dash_in_brackets_or_braces_is_a_text() {
+fn a_lone_dash_in_brackets_or_braces_is_a_string() {
     assert_eq!(
         read("a: [-, -x, é, -]\nb: {c: -}\n---\n[-]"),
         [json!({"a": ["-", "-x", "é", "-"], "b": {"c": "-"}}), json!(["-"])]
@@ -93,7 +93,7 @@ fn escapes_breaks_and_marks_are_as_kubectl_reads_them() {
 }
 
 #[test]
-fn numbers_that_no_type_holds_are_texts() {
+fn numbers_that_no_type_can_hold_are_strings() {
     let digits = "1".repeat(1_000_000);
     for number in ["1e999999", "-1e999999", "0xffffffffffffffffffffffffffffffffffffffff", &digits] {
         assert_eq!(read(&format!("a: {number}\n")), [json!({"a": number})], "{number:.50}");

@@ -79,7 +79,7 @@ fn a_key_that_would_read_as_a_merge_is_quoted() {
 }
 
 #[test]
-fn breaks_that_not_every_reader_takes_for_one_are_escaped() {
+fn line_breaks_that_some_readers_do_not_recognize_are_escaped() {
     check(json!("x\n- y\u{2028}z"), " \"x\\n- y\\Lz\"");
     check(json!("x\u{2029}z"), " \"x\\Pz\"");
 }

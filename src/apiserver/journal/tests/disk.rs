@@ -79,7 +79,7 @@ async fn a_failed_rename_shows_nothing_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_journal_whose_file_is_gone_refuses_writes() {
+async fn a_journal_without_its_file_refuses_writes() {
     let mut disk = Disk::new();
     disk.write("a").await.unwrap();
     fs::remove_file(disk.dir.path().join(FILE)).unwrap();

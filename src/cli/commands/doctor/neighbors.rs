@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn controllers_that_run_twice_are_reported_with_the_way_to_leave_them_to_ocm() {
+    fn controllers_that_run_twice_are_reported_with_how_to_leave_them_to_ocm() {
         let theirs = deployment("cluster-manager-placement-controller", "open-cluster-management-hub", &[]);
         let found = ocm(&[theirs.clone(), deployment(OPERATOR, "w", &["operator", "--controllers=*"])]);
         assert_eq!(found.health, Health::Bad);

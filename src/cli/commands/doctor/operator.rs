@@ -177,7 +177,7 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
     #[test]
-    fn a_lease_tells_of_dead_leaders_and_of_wrong_clocks() {
+    fn a_lease_reveals_dead_leaders_and_wrong_clocks() {
         let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
         let dead = "no operator has renewed its lease since 2026-01-02T03:03:05Z";
         for (holder, seconds, health, message) in [

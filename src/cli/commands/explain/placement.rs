@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_several_lines_keeps_to_the_page() {
+    fn an_error_of_several_lines_is_indented() {
         let page =
             text(&Explanation { error: Some("Predicate:bad\n| x.\n| ..^".into()), ..Explanation::default() });
         let expected =

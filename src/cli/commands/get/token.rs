@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_of_this_machine_is_none_for_other_clusters() {
+    fn an_address_of_this_machine_is_not_an_address_for_other_clusters() {
         for (url, is) in [
             ("https://127.0.0.1:6443", true),
             ("https://[::1]:6443/", true),

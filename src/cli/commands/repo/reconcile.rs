@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_for_a_time_or_a_person_is_an_answer_and_a_wait_for_health_is_none() {
+    fn waiting_for_a_time_or_a_person_is_a_result_and_waiting_for_health_is_not() {
         let settled = |reason: &str, condition: &str, handled: &str| {
             let conditions = ["Ready", "Reconciling", "Stalled"].map(|type_| {
                 let status = if type_ == condition { "True" } else { "False" };

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_policy_that_changes_meanwhile_is_read_again() {
+    async fn a_policy_that_changes_in_between_is_read_again() {
         for (conflicts, succeeds, tries) in [(0, true, 1), (2, true, 3), (9, false, 4)] {
             let patches = Arc::default();
             let mut writer = Writer::new(hub(conflicts, &patches));

@@ -253,7 +253,7 @@ mod tests {
     use jiff::Timestamp;
 
     #[test]
-    fn a_watched_rollout_says_with_which_command_a_person_lets_it_go_on() {
+    fn a_watched_rollout_shows_the_command_that_resumes_it() {
         let summary = WorkloadSummary { name: "msa".into(), total: 2, ..WorkloadSummary::default() };
         assert!(!watched(&summary, Style::PLAIN).contains("wheelwright rollout"));
         let approvals = [("token".to_owned(), "the start of #1".to_owned())].into();

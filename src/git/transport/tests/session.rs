@@ -13,7 +13,7 @@ fn session(egress: Egress) -> Arc<Session> {
 
 /// A DNS server may return different addresses each time, and several at once.
 #[test]
-fn a_name_leads_to_no_address_that_is_forbidden_whatever_it_resolves_to() {
+fn a_name_never_leads_to_a_forbidden_address() {
     const NAME: &str = "git.example.com";
     let inside = TcpListener::bind("127.0.0.1:0").unwrap();
     inside.set_nonblocking(true).unwrap();
@@ -57,7 +57,7 @@ fn an_error_of_a_server_shows_none_of_the_values_of_the_secret() {
 }
 
 #[test]
-fn an_answer_to_a_push_may_take_longer_than_one_to_a_fetch() {
+fn a_response_to_a_push_may_take_longer_than_one_to_a_fetch() {
     let mut session = session(Egress::Hosts { names: Vec::new(), loopback: false });
     let limits = &mut Arc::get_mut(&mut session).unwrap().limits;
     (limits.connect, limits.idle) = (Duration::ZERO, Duration::ZERO);

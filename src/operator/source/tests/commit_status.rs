@@ -82,7 +82,7 @@ async fn a_state_that_the_service_has_taken_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_service_that_wants_no_requests_gets_none_until_its_time_is_over() {
+async fn a_service_that_refuses_requests_gets_none_until_its_time_ends() {
     let hub = hub(&["token", "token"]);
     let service = Recorder::start(&["429 Too Many Requests\nRetry-After: 300\n\n", "201 Created\n\n{}"]);
     let statuses = statuses(&hub, true);

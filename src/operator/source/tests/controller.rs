@@ -30,7 +30,7 @@ fn no_hint_asks_a_server_before_the_time_that_it_named() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_delays_no_fetch() {
+fn setting_the_clock_back_delays_no_fetch() {
     let at = |seconds: i64| Timestamp::from_second(seconds).unwrap();
     let mut one = RepoState { began: Some(at(86_400)), due: Some(at(86_460)), ..RepoState::default() };
     assert_eq!(one.rests_until(at(86_401)), Some(at(86_460)));

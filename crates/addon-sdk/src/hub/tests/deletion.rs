@@ -71,7 +71,7 @@ fn a_slow_or_failed_job_is_reported() {
 }
 
 #[test]
-fn an_addon_that_is_gone_leaves_no_works_and_no_permissions_without_a_garbage_collector() {
+fn a_deleted_addon_leaves_no_works_and_permissions_without_a_garbage_collector() {
     let mut world = World::new(&[]);
     let owner = json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn", "name": "a", "uid": "u", "controller": true});
     let labels = json!({ADDON_NAME_LABEL: "a", CLUSTER_NAME_LABEL: "c1"});

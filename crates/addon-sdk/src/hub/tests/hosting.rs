@@ -64,7 +64,7 @@ fn a_hosted_addon_has_works_on_both_clusters_and_is_held_before_the_first_one() 
 }
 
 #[test]
-fn a_work_of_another_cluster_that_cannot_be_read_is_no_concern_of_an_addon() {
+fn an_unreadable_work_of_another_cluster_does_not_affect_an_addon() {
     for world in [World::new(&[]), hosted(&[])] {
         let mut caches = world.caches();
         let key = Key::namespaced("other", "addon-a-deploy-0");

@@ -40,7 +40,7 @@ fn reported(options: Option<ClaimOptions>) -> (Vec<String>, Option<Event>) {
 }
 
 #[test]
-fn an_agent_that_is_not_accepted_tells_so_and_reports_nothing() {
+fn an_agent_that_is_not_accepted_says_so_and_reports_nothing() {
     let mut caches = Caches::default();
     caches.set_settings(settings());
     let cluster = json!({"metadata": {"name": "c1", "uid": "u", "resourceVersion": "1"}, "spec": {}});

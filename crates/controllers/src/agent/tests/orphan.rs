@@ -150,7 +150,7 @@ fn a_work_that_the_hub_lost_goes_after_an_hour_or_the_grace_period_of_the_agent(
 }
 
 #[test]
-fn a_clock_that_is_set_evicts_nothing_early() {
+fn setting_the_clock_evicts_nothing_early() {
     let after = |jump: SignedDuration| evicted_after(EVICTION_GRACE, jump, false).unwrap();
     for jump in
         [SignedDuration::from_hours(400_000), SignedDuration::from_hours(1), SignedDuration::from_mins(-20)]

@@ -92,7 +92,7 @@ mod tests {
 
     /// Each round compares the result with a read from scratch.
     #[test]
-    fn a_cluster_is_read_again_when_its_add_on_or_its_state_is_another() {
+    fn a_cluster_is_read_again_when_its_add_on_or_state_changes() {
         let (done, timed_out) = (ClusterState::Done, ClusterState::TimedOut);
         let rounds = [
             vec![("a", "1", &done), ("b", "1", &done), ("d", "1", &done)],

@@ -54,7 +54,7 @@ mod tests {
     use object::tree::{Collision, FileTree};
 
     #[test]
-    fn paths_that_collide_are_told_once_for_a_commit() {
+    fn paths_that_collide_are_reported_once_for_a_commit() {
         let repo = json!({
             "metadata": {"namespace": "n", "name": "fleet", "uid": "u"}, "spec": {"url": "x"},
             "status": {"seen": {"commit": "a"}},
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn an_applied_commit_and_one_that_waits_for_a_person_are_told_once() {
+    fn an_applied_commit_and_one_that_waits_for_a_person_are_reported_once() {
         use Phase::{Ready, Reconciling, Stalled};
         let (applied, held) = (Some("Normal Applied".to_owned()), Some("Warning DeletionsHeld".to_owned()));
         for (ready, commits, phase, reason, event) in [

@@ -353,7 +353,7 @@ fn a_repeated_drift_is_corrected_less_and_less_often_and_named() {
 }
 
 #[test]
-fn an_object_of_somebody_else_stops_the_commit_until_it_is_given_up() {
+fn a_foreign_object_stops_the_commit_until_its_owner_gives_it_up() {
     let mut hub = Hub::new(json!({}));
     let theirs = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "config", "name": "b"}, "data": {"k": "theirs"}});
     hub.apply(theirs);

@@ -294,7 +294,7 @@ fn a_process_that_ends_pushes_what_waits_and_nothing_that_was_refused() {
 }
 
 #[test]
-fn hubs_with_one_branch_report_to_directories_of_their_own() {
+fn hubs_with_one_branch_report_to_separate_directories() {
     for (path, expected) in [("", None), ("/", Some("")), ("/reports/europe/", Some("reports/europe"))] {
         let mut world = world(json!({"path": path}));
         commit(&mut world, '1', "msa");

@@ -323,7 +323,7 @@ fn an_expired_window_alone_does_not_rewrite_the_record() {
 }
 
 #[test]
-fn the_record_tells_what_is_removed_and_what_waits_before_any_removal() {
+fn the_record_shows_what_is_removed_and_what_waits_before_any_removal() {
     let mut fleet = Fleet::new(Vec::new(), &json!({}));
     fleet.policies[0]["status"] = lost("c8", RECENTLY);
     let decision = RemovalDecision {

@@ -137,7 +137,7 @@ fn an_agent_keeps_its_certificate_while_its_cluster_waits_for_a_template_with_th
 }
 
 #[test]
-fn the_own_template_of_a_cluster_decides_in_place_of_the_default() {
+fn the_clusters_own_template_replaces_the_default() {
     let configs = json!([{"group": GROUP, "resource": "addontemplates", "name": "own"}]);
     let mut caches = hub("narrow", &configs, &defaults("narrow"));
     caches.replace_observed(&own().gvk(), vec![own()], "1");

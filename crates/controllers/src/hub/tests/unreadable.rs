@@ -179,7 +179,7 @@ fn a_placement_keeps_an_unreadable_cluster_and_selects_no_new_one() {
 }
 
 #[test]
-fn an_add_on_or_a_placement_that_cannot_be_read_holds_back_no_other() {
+fn an_unreadable_add_on_or_placement_does_not_block_others() {
     let decided = |caches: &Caches| {
         let now = Timestamp::UNIX_EPOCH;
         let install = AddOnInstallController::plan(&Key::cluster("a"), caches, now).unwrap();

@@ -66,7 +66,7 @@ fn health_counts_only_for_the_configuration_it_was_measured_on() {
 }
 
 #[test]
-fn old_pods_that_are_ready_are_no_success() {
+fn old_pods_that_are_ready_are_not_a_success() {
     check(work("new", "new", &with("UpdatedReplicas", 1), &applied()), "NotHealthy");
     check(work("new", "new", &with("Replicas", 3), &applied()), "NotHealthy");
     check(work("new", "new", &with("AvailableReplicas", 1), &applied()), "NotHealthy");
@@ -141,7 +141,7 @@ fn a_deployment_that_fails_names_its_condition_and_the_message() {
 }
 
 #[test]
-fn the_message_of_a_condition_is_bounded_and_steers_no_terminal() {
+fn the_message_of_a_condition_is_bounded_and_controls_no_terminal() {
     let mut work = work("new", "new", &with("Replicas", 3), &applied());
     let message = "\u{1b}[31mx\n".repeat(1000);
     let value = json!({"name": "ReplicaFailure", "fieldValue": {"type": "String", "string": message}});
@@ -196,7 +196,7 @@ fn one_work_of_several_that_fails_shows() {
 }
 
 #[test]
-fn a_daemon_set_that_no_controller_has_seen_is_not_available() {
+fn a_daemon_set_that_no_controller_has_observed_is_not_available() {
     let available = |observed: &[(&str, i64)]| {
         let numbers =
             [&[("Generation", 1), ("DesiredNumberScheduled", 0), ("NumberReady", 0)], observed].concat();

@@ -142,7 +142,7 @@ fn a_deletion_waits_ten_minutes_for_works_that_an_agent_can_still_remove() {
 }
 
 #[test]
-fn an_addon_that_is_gone_leaves_the_works_that_it_controls_and_those_on_its_host() {
+fn a_deleted_addon_leaves_the_works_that_it_controls_and_those_on_its_host() {
     let live = LiveAddOn::new(addon(&[], Some("h")), valid(), Vec::new(), Vec::new());
     let live = with(&live, &parts(&live, manifests()));
     let mut foreign = ManifestWork::clone(&live.managed[0]);

@@ -20,7 +20,7 @@ fn config_map(data: Value) -> Value {
 }
 
 #[test]
-fn variables_are_replaced_wherever_they_stand() {
+fn variables_are_replaced_everywhere() {
     let config = json!({"agentInstallNamespace": "", "customizedVariables": [{"name": "X", "value": "x"}, {"name": "CLUSTER_NAME", "value": "no"}]});
     let manifest = config_map(
         json!({"k-{{X}}": "{{X}}-{{CLUSTER_NAME}}{{UNKNOWN}}{{ X }}", "n": "{{INSTALL_NAMESPACE}}"}),
@@ -39,7 +39,7 @@ fn a_value_cannot_leave_its_string() {
 }
 
 #[test]
-fn an_open_variable_is_an_error_and_no_crash() {
+fn an_unclosed_variable_is_an_error_and_does_not_crash() {
     let template = json!({"addonName": "a", "agentSpec": {"workload": {"manifests": [config_map(json!({"a": "{{X"}))]}}});
     let error = rendered(&template, &Value::Null, None).unwrap_err();
     assert_eq!(error.to_string(), r#"manifest 0 of the template: unclosed variable in "{{X": add }}"#);
@@ -394,7 +394,7 @@ fn any_bytes_are_a_template_with_variables_or_refused() {
 }
 
 #[test]
-fn an_empty_list_of_registrations_is_not_an_absent_one() {
+fn an_empty_list_of_registrations_is_not_an_absent_list() {
     let manifest = config_map(json!({"kubeconfig": "{{HUB_KUBECONFIG}}"}));
     let template = |registration: Value| json!({"addonName": "a", "agentSpec": {"workload": {"manifests": [manifest]}}, "registration": registration});
     for (registration, value) in [(Value::Null, ""), (json!([]), "/managed/hub-kubeconfig/kubeconfig")] {

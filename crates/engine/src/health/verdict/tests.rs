@@ -212,7 +212,7 @@ fn an_object_that_its_author_ignores_is_healthy() {
 }
 
 #[test]
-fn a_status_of_unexpected_types_is_no_success() {
+fn a_status_of_unexpected_types_is_not_a_success() {
     let object = json!({"apiVersion": "x.io/v1", "kind": "Widget", "metadata": {"name": "a"},
         "status": {"conditions": [{"type": "Ready"}]}});
     let ObjectHealth::InProgress(reason) = ObjectHealth::of(&Object::from_value(object).unwrap()) else {

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_and_claims_are_found_apart_and_of_two_claims_the_later_counts() {
+    fn labels_and_claims_are_found_separately_and_the_later_of_two_claims_counts() {
         let cluster = serde_json::json!({
             "metadata": {"labels": {"a": "1", "bb": "", "c": "3"}},
             "spec": {},

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_toleration_expires_and_the_next_one_takes_over() {
+    fn a_toleration_expires_and_the_next_one_applies() {
         let expired = check_one(&[toleration("k", "v", Some(60))], TaintEffect::NoSelect, true);
         assert_eq!(expired, Err(Some(at(NOW))));
         let longer = check_one(

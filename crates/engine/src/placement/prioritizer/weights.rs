@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn weight_zero_turns_a_prioritizer_off() {
+    fn a_weight_of_zero_disables_a_prioritizer() {
         let off = serde_json::json!({ "scoreCoordinate": { "builtIn": "Balance" }, "weight": 0 });
         assert_eq!(check(serde_json::json!({ "configurations": [off] })), "Steady=1 ");
     }

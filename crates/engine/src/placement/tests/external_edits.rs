@@ -107,7 +107,7 @@ fn a_cluster_found_in_two_decisions_of_ours_is_not_more_used_for_that() {
 }
 
 #[test]
-fn writes_that_a_crash_interrupted_are_finished_and_no_cluster_is_lost() {
+fn writes_interrupted_by_a_crash_are_finished_and_no_cluster_is_lost() {
     let groups =
         |size: u32| json!({ "decisionStrategy": { "groupStrategy": { "clustersPerDecisionGroup": size } } });
     for writes in 0..12 {

@@ -61,7 +61,7 @@ fn writes_that_all_failed_are_planned_again() {
 }
 
 #[test]
-fn a_decision_that_comes_back_as_it_was_is_read_again() {
+fn a_decision_that_returns_unchanged_is_read_again() {
     let mut hub = hub(json!({}), &["a", "b"]);
     hub.settle();
     let before = Arc::clone(&hub.decisions["p-decision-1"]);

@@ -140,7 +140,7 @@ fn an_explanation_names_kept_clusters_and_missing_scores() {
 }
 
 #[test]
-fn balance_counts_the_decisions_of_others_and_not_the_placements_own() {
+fn balance_counts_the_decisions_of_other_placements_only() {
     let mut hub = hub(json!({ "numberOfClusters": 2 }), &["a", "b", "c"]);
     let other = |clusters: &[&str]| {
         let entries: Vec<_> =

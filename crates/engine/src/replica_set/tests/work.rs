@@ -129,7 +129,7 @@ fn the_last_good_template_survives_a_move_until_the_new_one_is_good_everywhere()
 }
 
 #[test]
-fn the_null_times_of_go_make_no_other_template() {
+fn null_times_of_go_do_not_change_the_template() {
     let spec = |metadata: Value| -> ManifestWorkSpec {
         let pod = json!({"metadata": metadata});
         let manifest = json!({"kind": "Deployment", "metadata": metadata, "spec": {"template": pod}});
@@ -300,7 +300,7 @@ fn a_success_of_what_a_cluster_ran_before_is_its_last_good_template() {
 }
 
 #[test]
-fn a_label_alone_is_no_mark_of_ownership() {
+fn a_label_alone_does_not_mark_ownership() {
     let set = Key::namespaced("ns", "set");
     assert_eq!(owner_label(&set), Ok("ns.set".into()));
     assert!(owner_label(&Key::namespaced("ns", "s".repeat(61))).is_err());

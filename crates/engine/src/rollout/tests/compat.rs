@@ -150,7 +150,7 @@ fn progressive_is_as_in_ocm() {
 }
 
 #[test]
-fn all_is_as_in_ocm() {
+fn the_strategy_all_is_as_in_ocm() {
     let all = case("All D90s", SIX, "c1 Failed 1000, c2 Succeeded 5, c3 Progressing 10, zz Succeeded 5");
     all.gives("(c3),c4,c5,c6 | c1 |  | 80s");
     assert_eq!(all.run().removed, ["zz"]);

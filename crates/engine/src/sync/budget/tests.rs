@@ -56,7 +56,7 @@ fn deletions_count_over_the_window_and_not_one_by_one() {
 }
 
 #[test]
-fn a_deletion_that_was_recorded_and_not_made_is_made_and_counts_once() {
+fn a_recorded_deletion_that_did_not_happen_is_repeated_and_counts_once() {
     let recorded: Vec<String> = (0..5).map(|i| format!("{i:04}")).collect();
     let recorded: Vec<(&str, i64)> = recorded.iter().map(|name| (name.as_str(), 0)).collect();
     assert_eq!(spend_after(&recorded, &ids(5, "ConfigMap"), 50, ""), Ok(0));
@@ -64,7 +64,7 @@ fn a_deletion_that_was_recorded_and_not_made_is_made_and_counts_once() {
 }
 
 #[test]
-fn a_generated_object_with_another_hash_is_replaced_and_counts_as_no_deletion() {
+fn replacing_a_generated_object_that_has_another_hash_is_not_a_deletion() {
     let names =
         |hash: &str| -> Vec<ObjectId> { (0..9).map(|i| id("ConfigMap", &format!("c{i}-{hash}"))).collect() };
     let check = |old: &str, new: &str| {

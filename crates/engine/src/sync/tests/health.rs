@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 
 #[test]
-fn an_object_takes_time_if_its_kind_has_a_controller_or_its_status_tells_of_one() {
+fn an_object_takes_time_if_its_kind_has_a_controller_or_its_status_shows_one() {
     let takes_time = |version: &str, kind: &str, status: Option<Value>| {
         let desired = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}});
         let live = status.map(|status| {

@@ -104,7 +104,7 @@ fn the_rules_of_a_former_hub_are_known_by_their_text() {
 }
 
 #[test]
-fn a_work_with_rules_of_a_former_hub_is_as_wanted() {
+fn a_work_with_the_rules_of_a_former_hub_is_up_to_date() {
     let manifest =
         serde_json::json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}});
     let manifest = Object::from_value(manifest).unwrap();

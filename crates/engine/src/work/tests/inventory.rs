@@ -40,7 +40,7 @@ fn check(before: &[&str], manifests: &[Value], how: Served, live: &[(&str, &str)
 }
 
 #[test]
-fn an_object_is_listed_before_it_is_created_and_keeps_its_uid_when_it_is_gone() {
+fn an_object_is_listed_before_it_is_created_and_its_uid_stays_after_its_deletion() {
     let one = || [manifest("x/v1", "a")];
     check(&[], &one(), served("things"), &[], &["x/v1/things/n/a"]);
     check(&["x/v1/things/n/a"], &one(), served("things"), &[("a", "1")], &["x/v1/things/n/a 1"]);
@@ -49,7 +49,7 @@ fn an_object_is_listed_before_it_is_created_and_keeps_its_uid_when_it_is_gone() 
 }
 
 #[test]
-fn an_entry_stays_until_it_is_gone() {
+fn an_entry_stays_until_its_object_no_longer_exists() {
     let other = ["y/v1/things/n/a 2", "x/v1/others/n/a 3", "x/v1/things/m/a 4", "x/v1/things/n/b 5"];
     let sorted = [
         "x/v1/others/n/a 3",

@@ -86,7 +86,7 @@ fn another_manifest_replaces_the_content_and_keeps_the_metadata_of_others() {
 }
 
 #[test]
-fn an_entry_that_stood_twice_leaves_with_the_manifest_that_had_it() {
+fn a_duplicate_entry_leaves_with_its_manifest() {
     let manifest = deployment(json!({}), container(&["2"]), json!({}));
     let live = |values: &[&str]| Some(deployment(json!({}), container(values), json!({})));
     let patch = patched(decided(update(), manifest.clone(), live(&["1", "2"]), false));

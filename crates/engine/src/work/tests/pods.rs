@@ -97,7 +97,7 @@ fn the_newest_revision_counts_before_an_older_one_and_pods_of_others_do_not_coun
 }
 
 #[test]
-fn another_detail_alone_is_no_change_and_another_exit_code_is_one() {
+fn a_changed_detail_alone_is_not_a_change_but_a_changed_exit_code_is() {
     let trouble = |detail: &str| PodTrouble::new("ErrImagePull", "pod p: cannot pull image i".into(), detail);
     let first = trouble("port 1").message("");
     assert_eq!(first, "pod p: cannot pull image i: port 1");

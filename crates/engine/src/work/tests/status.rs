@@ -288,7 +288,7 @@ fn feedback_is_reported_with_its_errors_and_the_time_of_its_last_change() {
 }
 
 #[test]
-fn values_of_an_object_that_is_gone_stay_as_they_were() {
+fn values_of_a_deleted_object_stay_unchanged() {
     let rules = json!([{"type": "JSONPaths", "jsonPaths": [{"name": "size", "path": ".data.size"}]}]);
     let mut work = maps(&["a"], json!({"feedbackRules": rules}));
     let one = live(json!({"size": 1}));

@@ -173,7 +173,7 @@ fn managed_fields_decide_what_values_cannot() {
 }
 
 #[test]
-fn managed_fields_tell_the_lists_of_custom_kinds() {
+fn managed_fields_reveal_the_lists_of_custom_kinds() {
     let schema = json!({"properties": {"spec": {"properties": {
         "taints": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["key"], "items": {"properties": {}}},
         "tags": {"x-kubernetes-list-type": "set"}, "steps": {}}}}});

@@ -130,7 +130,7 @@ fn without_nulls(value: Value) -> Value {
 
 proptest! {
     #[test]
-    fn applying_twice_changes_nothing_more(live in document(), config in document()) {
+    fn applying_twice_changes_nothing_else(live in document(), config in document()) {
         let (once, owners) = apply(Owners::default(), "a", &live, &config, true).unwrap();
         let (twice, again) = apply(owners.clone(), "a", &once, &config, false).unwrap();
         prop_assert_eq!((once, owners), (twice, again));
@@ -153,7 +153,7 @@ proptest! {
     }
 
     #[test]
-    fn applying_nothing_removes_just_what_was_owned_alone(mine in document(), theirs in document()) {
+    fn applying_nothing_removes_only_what_no_one_else_owned(mine in document(), theirs in document()) {
         let (value, owners) = apply(Owners::default(), "b", &json!({}), &theirs, false).unwrap();
         let Ok((value, owners)) = apply(owners, "a", &value, &mine, false) else { return Ok(()) };
         let (rest, owners) = apply(owners, "a", &value, &json!({}), false).unwrap();

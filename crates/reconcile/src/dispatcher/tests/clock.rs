@@ -21,7 +21,7 @@ impl Controller for Hourglass {
 }
 
 #[test]
-fn a_clock_that_is_set_back_delays_no_key() {
+fn setting_the_clock_back_delays_no_key() {
     let mut harness = Harness::new::<Hourglass>();
     harness.listed("ConfigMap", &[map("a")]);
     harness.after(7200);

@@ -67,7 +67,7 @@ pub(super) fn listed(v: u64) -> serde_json::Value {
 }
 
 #[test]
-fn an_object_is_read_when_the_watch_of_its_kind_tells_of_it_and_no_other_is_kept() {
+fn an_object_is_read_when_the_watch_of_its_kind_reports_it_and_no_other_is_kept() {
     let mut harness = looking();
     assert!(
         harness.ended.iter().all(|ended| ended.read_error.as_ref().is_some_and(crate::ReadError::is_coming))
@@ -226,7 +226,7 @@ fn after_a_restore_an_object_is_read_again_at_its_lower_version() {
 }
 
 #[test]
-fn an_answer_that_is_older_than_the_deletion_revives_nothing() {
+fn a_response_from_before_the_deletion_revives_nothing() {
     let mut harness = looking();
     harness.listed("Deployment", &[listed(1)]);
     harness.after(1);

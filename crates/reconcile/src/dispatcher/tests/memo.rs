@@ -143,7 +143,7 @@ impl Controller for TwoDoubles {
 }
 
 #[test]
-fn two_questions_of_one_kind_fail_and_do_not_compute_for_ever() {
+fn two_requests_of_one_kind_fail_and_do_not_compute_forever() {
     let mut harness = Harness::new::<TwoDoubles>();
     harness.listed("ConfigMap", &[map("a")]);
     harness.after(1);
@@ -175,7 +175,7 @@ fn a_result_that_nobody_requests_is_forgotten() {
 }
 
 #[test]
-fn a_computation_that_takes_too_long_fails_and_is_tried_again_later() {
+fn a_computation_that_takes_too_long_fails_and_is_retried_later() {
     let mut harness = ready();
     harness.ended();
     harness.after(3600);

@@ -188,7 +188,7 @@ fn a_restore_undoes_what_only_own_writes_have_reported() {
 }
 
 #[test]
-fn a_write_of_the_time_before_a_restore_tells_nothing_when_it_ends_after_it() {
+fn a_write_from_before_a_restore_says_nothing_if_it_ends_afterwards() {
     let mut harness = copying();
     harness.restored(&[map("a")]);
     harness.act();

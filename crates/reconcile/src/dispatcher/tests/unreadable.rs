@@ -11,7 +11,7 @@ use crate::{Controller, Decoded, Plan, Query, Read, Unreadable, View, WatcherEve
 use object::Key;
 
 #[test]
-fn who_asks_is_woken_when_an_object_becomes_unreadable_and_when_it_stops_to_be() {
+fn a_reader_is_woken_when_an_object_becomes_unreadable_and_when_it_is_readable_again() {
     struct Counter;
     impl Controller for Counter {
         const NAME: &'static str = "counter";

@@ -53,7 +53,7 @@ async fn a_request_that_is_not_answered_to_its_end_fails() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_long_is_not_read() {
+async fn a_response_that_is_too_long_is_not_read() {
     let endless = || {
         let block = Bytes::from(vec![b' '; 1 << 20]);
         let blocks = futures::stream::repeat_with(move || Ok(Frame::data(block.clone())));

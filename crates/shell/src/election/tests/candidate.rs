@@ -162,7 +162,7 @@ async fn the_deadline_of_a_renewal_holds_while_a_request_hangs() {
 /// The leadership counts from when a renewal was sent, because the server may have stored it at once, and other
 /// candidates count from then.
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_comes_late_prolongs_nothing() {
+async fn a_late_response_prolongs_nothing() {
     let deadline = ElectionOptions::new("", "", "").renew_deadline;
     assert_eq!(led_for(Behavior::After(Duration::from_secs(9))).await, deadline);
 
@@ -326,7 +326,7 @@ async fn a_leader_whose_last_renewal_was_cut_off_releases_the_lease_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_whose_lease_disappeared_releases_the_one_that_it_made_again() {
+async fn a_leader_whose_lease_disappeared_releases_the_recreated_one() {
     let (server, stop) = (Server::default(), CancellationToken::new());
     let mut election = candidate(&server, "a");
     assert!(election.acquire(&stop).await);

@@ -34,12 +34,12 @@ fn a_work_too_many_in_flight_is_found() {
 }
 
 #[test]
-fn a_set_that_rolls_on_during_a_pause_is_found() {
+fn a_set_that_continues_during_a_pause_is_found() {
     check(hub_with::<OfSets<NoPause>>(), draw_with_sets, 1_000_000, &[Invariant::RolloutPromise]);
 }
 
 #[test]
-fn a_set_that_rolls_on_in_spite_of_failures_is_found() {
+fn a_set_that_continues_despite_failures_is_found() {
     let mut world = fixtures::with(hub_with::<OfSets<NoFailureBudget>>(), 7, 3);
     fixtures::select_all(&mut world);
     let strategy =

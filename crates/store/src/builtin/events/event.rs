@@ -68,7 +68,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn names_go_there_and_back() {
+    fn field_names_survive_a_round_trip() {
         let core = json!({ "apiVersion": "v1", "kind": "Event", "message": "m", "reason": "R", "involvedObject": { "name": "x" } });
         let core = Object::from_value(core).unwrap();
         let own = convert(&core, "events.k8s.io/v1").unwrap();

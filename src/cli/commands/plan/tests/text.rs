@@ -122,7 +122,7 @@ fn a_rollout_that_was_under_way_is_not_an_effect_of_the_commit() {
 }
 
 #[test]
-fn a_page_tells_everything_in_the_order_in_which_it_happens() {
+fn a_page_shows_everything_in_the_order_in_which_it_happens() {
     let expected = "\
 ConfigRepo config/fleet: 111111111111 to 222222222222
 Needs approval: 1 object created, 2 changed, 0 deleted.

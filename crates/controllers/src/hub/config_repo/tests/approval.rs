@@ -28,7 +28,7 @@ fn a_commit_waits_for_the_approval_of_its_plan() {
 }
 
 #[test]
-fn an_approval_of_another_plan_is_none() {
+fn an_approval_of_another_plan_does_not_count() {
     let mut hub = hub();
     hub.commit(&[("a.yaml", A)]);
     let first = hub.status().held_plan;

@@ -45,7 +45,7 @@ fn an_object_that_waits_for_its_next_correction_delays_no_other() {
 }
 
 #[test]
-fn edits_of_many_objects_are_no_fight() {
+fn edits_of_many_objects_are_not_a_fight() {
     let mut hub = hub(15);
     for i in 0..15 {
         hub.change(&format!("m{i}"));

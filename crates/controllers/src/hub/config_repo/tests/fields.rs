@@ -76,7 +76,7 @@ fn the_spec_names_ignored_fields_of_many_objects_and_a_change_of_it_counts_at_on
 }
 
 #[test]
-fn a_path_that_is_none_is_refused_with_an_example() {
+fn an_invalid_path_is_refused_with_an_example() {
     let mut hub = Hub::new(json!({}));
     for (path, why) in [
         ("spec.replicas", "\"spec.replicas\" is not a field path; write a path such as /spec/replicas"),

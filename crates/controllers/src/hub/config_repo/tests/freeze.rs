@@ -98,7 +98,7 @@ fn a_freeze_window_has_precedence_over_an_apply_window() {
 }
 
 #[test]
-fn an_apply_window_that_never_opens_is_told_to_a_person() {
+fn an_apply_window_that_never_opens_is_reported() {
     let mut hub =
         Hub::new(json!({"applyWindows": [{"name": "never", "schedule": "0 0 31 2 *", "duration": "1h"}]}));
     assert_eq!(

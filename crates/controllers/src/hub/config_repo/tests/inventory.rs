@@ -48,7 +48,7 @@ fn room_in_an_inventory_is_used_again() {
 }
 
 #[test]
-fn an_inventory_in_the_status_moves_into_objects_of_its_own_and_still_prunes() {
+fn an_inventory_in_the_status_moves_into_separate_objects_and_still_prunes() {
     let mut hub = Hub::new(json!({}));
     hub.commit_maps(&["a", "b"]);
     let name = parts(&hub)[0].metadata.name.clone().unwrap();

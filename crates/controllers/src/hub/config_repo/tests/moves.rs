@@ -188,7 +188,7 @@ fn deletions_that_wait_for_another_repository_can_be_approved() {
 }
 
 #[test]
-fn a_repository_that_is_suspended_holds_deletions_until_it_goes_on_or_goes() {
+fn a_suspended_repository_holds_deletions_until_it_resumes_or_is_deleted() {
     let suspended = |hub: &mut Hub| {
         hub.commit_both(&files(&maps(0..3, "1")), &files(&maps(9..10, "1")), false);
         hub.second(json!({"url": SAME, "suspend": true}));
@@ -359,7 +359,7 @@ fn a_config_repo_that_is_deleted_hands_over_what_another_one_requested() {
 }
 
 #[test]
-fn a_config_repo_that_gets_another_name_deletes_nothing() {
+fn a_renamed_config_repo_deletes_nothing() {
     let mut hub = Hub::new(json!({"deletionPolicy": "Delete"}));
     hub.commit(&[("a.yaml", &map("a", "1")), ("b.yaml", &map("b", "1"))]);
     hub.world.run_for(SignedDuration::from_mins(10)).unwrap();

@@ -47,7 +47,7 @@ fn random_values_are_drawn_once_before_the_chart_is_applied() {
 }
 
 #[test]
-fn another_release_draws_values_of_its_own() {
+fn another_release_draws_its_own_values() {
     let mut hub = Hub::new(json!({}));
     let kustomization = |names: &[&str]| {
         let charts =

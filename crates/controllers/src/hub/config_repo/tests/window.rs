@@ -24,7 +24,7 @@ fn numbers(range: std::ops::Range<usize>) -> Vec<usize> {
 }
 
 #[test]
-fn small_commits_one_after_the_other_are_held_until_the_window_is_over() {
+fn consecutive_small_commits_are_held_until_the_window_ends() {
     let mut hub = Hub::new(json!({}));
     hub.commit_numbers(&numbers(0..30));
     assert!(hub.commit_numbers(&numbers(3..30)).starts_with("Ready"));

@@ -56,7 +56,7 @@ fn an_object_is_not_reported_because_it_names_the_repository() {
 }
 
 #[test]
-fn a_report_tells_which_commit_another_config_repo_has_applied() {
+fn a_report_shows_which_commit_another_config_repo_has_applied() {
     let mut world = world(json!({}));
     let metadata = json!({"namespace": "config", "name": "other"});
     world

@@ -142,7 +142,7 @@ fn the_size_of_a_list_or_map_is_the_size_of_its_items() {
 }
 
 #[test]
-fn the_size_of_bytes_is_their_number() {
+fn the_size_of_bytes_is_their_count() {
     assert_eq!(size(&Value::Bytes(Arc::new(vec![0; 3]))), 3);
 }
 
