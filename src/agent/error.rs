@@ -15,7 +15,7 @@ pub enum JoinError {
     #[error("cannot {attempt}")]
     Api { attempt: &'static str, source: kube::Error },
     /// Creating or reading a key or certificate failed.
-    #[error("cannot make a certificate request")]
+    #[error("cannot create a certificate request")]
     Pki(#[from] pki::Error),
     /// The certificate does not belong to the key.
     #[error("the hub did not issue a certificate: {0}")]

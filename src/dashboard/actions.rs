@@ -32,7 +32,7 @@ pub(super) fn pause_or_resume(workload: &WorkloadSummary) -> Option<Action<'_>> 
     } else {
         let effect = html! {
             p { "No further cluster starts until you resume: " (waiting) " to go. The rollout on " (in_flight)
-                " in flight goes on." }
+                " in flight continues." }
         };
         ("pause", format!("Pause {name}"), effect)
     };

@@ -160,7 +160,7 @@ pub async fn ensure(client: &kube::Client, secret: &ServerSecret) -> Result<Stor
         ));
     }
     let new = StoredCertificate::renew(stored.as_ref(), secret, now())
-        .map_err(|error| format!("cannot make a certificate for the Secret {name}: {error}"))?;
+        .map_err(|error| format!("cannot create a certificate for the Secret {name}: {error}"))?;
     let params = PostParams::default();
     let data = Some(new.write());
     match found {

@@ -59,8 +59,9 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         let kubeconfig = args.data.join("admin.kubeconfig");
         // If the kubeconfig is unreadable, write a new one.
         let before = std::fs::read_to_string(&kubeconfig).unwrap_or_default();
-        let text =
-            server.admin_kubeconfig_again(&before).context("cannot make the administrator's certificate")?;
+        let text = server
+            .admin_kubeconfig_again(&before)
+            .context("cannot create the administrator's certificate")?;
         write_private(&kubeconfig, &text)
             .with_context(|| format!("cannot write {}", kubeconfig.display()))?;
         ui.line(format!("the hub listens on {}", server.url))?;

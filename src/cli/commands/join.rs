@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 
 fn next_steps(cluster: &str, is_embedded: bool) -> Vec<String> {
     let beside = [
-        "The cluster is an embedded API server, which runs no pods. Run the agent beside it:".to_owned(),
+        "The cluster is an embedded API server, which runs no pods. Run the agent next to it:".to_owned(),
         format!(
             "    wheelwright agent --bootstrap-kubeconfig FILE --spoke-kubeconfig FILE --spoke-cluster-name {cluster}"
         ),

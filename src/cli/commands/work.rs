@@ -221,8 +221,8 @@ async fn rules(args: &Rules, ui: &mut Ui) -> CommandResult {
             ..PolicyRule::default()
         });
     }
-    let values =
-        serde_saphyr::to_string(&serde_json::json!({ "rules": rules })).context("the rules are no YAML")?;
+    let values = serde_saphyr::to_string(&serde_json::json!({ "rules": rules }))
+        .context("the rules cannot be written as YAML")?;
     ui.text(format!("# Values that the agent of cluster {cluster} needs for its works.\n{values}"))?;
     Ok(ExitCode::SUCCESS)
 }

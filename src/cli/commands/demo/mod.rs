@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         let temporary = tempfile::Builder::new()
             .prefix("wheelwright-demo-")
             .tempdir()
-            .context("cannot make a temporary directory")?;
+            .context("cannot create a temporary directory")?;
         let dir = args.dir.clone().unwrap_or_else(|| temporary.path().to_owned());
         std::fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let background = Background { tasks: TaskTracker::new(), stop: stop_on_signal() };

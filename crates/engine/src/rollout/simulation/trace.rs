@@ -174,7 +174,7 @@ impl Trace {
                 .collect();
             let mut parts = row.happened.clone();
             if row.hold != hold {
-                parts.push(if row.hold.is_empty() { "goes on".into() } else { row.hold.clone() });
+                parts.push(if row.hold.is_empty() { "continues".into() } else { row.hold.clone() });
             }
             hold = &row.hold;
             let line = format!("{at:>9}  {}  {}", states.join("  "), parts.join("; "));
