@@ -105,7 +105,7 @@ impl Old {
 }
 
 #[tokio::test]
-async fn http_2_is_spoken_where_the_server_offers_it() {
+async fn http_2_is_used_if_the_server_offers_it() {
     let real = Cluster::start("protocol").await;
     let kubeconfig = std::fs::read_to_string(&real.kubeconfig).unwrap();
     assert_eq!(version(&client(&kubeconfig).await).await, Version::HTTP_2, "kube-apiserver");
@@ -225,7 +225,7 @@ async fn an_agent_joins_and_works_through_the_proxy_of_its_bootstrap_kubeconfig(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_goes_to_the_hub_by_the_proxy_of_its_environment_and_not_to_its_cluster() {
+async fn an_agent_uses_the_proxy_of_its_environment_for_the_hub_and_not_for_its_cluster() {
     let (dir, stop) = (Directory::new("agent-proxy-environment"), CancellationToken::new());
     let (proxy, tunnels) = proxy().await;
     let hub = embedded_hub(&dir, &stop).await;
@@ -253,7 +253,7 @@ async fn an_agent_goes_to_the_hub_by_the_proxy_of_its_environment_and_not_to_its
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn git_goes_to_its_server_by_the_proxy_of_the_environment_but_for_the_hosts_it_excepts() {
+async fn git_uses_the_proxy_of_the_environment_except_for_excluded_hosts() {
     let (proxy, tunnels) = proxy().await;
     let server = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let target = format!("localhost:{}", server.local_addr().unwrap().port());

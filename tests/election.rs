@@ -378,7 +378,7 @@ async fn a_suspended_leader_writes_nothing_when_it_resumes() {
 }
 
 #[tokio::test]
-async fn an_operator_with_probes_that_starts_while_the_api_server_is_away_waits_for_it() {
+async fn an_operator_with_probes_that_starts_while_the_api_server_is_down_waits_for_it() {
     let mut hub = Cluster::start("away-at-start").await;
     let kubectl = hub.kubectl();
     kubectl.install(crds::hub().into_iter());

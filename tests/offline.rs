@@ -91,7 +91,7 @@ fn free() -> SocketAddr {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_starts_while_its_hub_is_away_corrects_drift() {
+async fn an_agent_that_starts_while_its_hub_is_down_corrects_drift() {
     let dir = tempfile::tempdir().unwrap();
     let definitions: Vec<Object> = crds::hub().iter().map(Object::from_typed).collect();
     let options = || ServerOptions {
@@ -189,7 +189,7 @@ async fn let_in(hub: &::kube::Client) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_goes_to_its_other_hub_when_the_first_denies_it_or_is_away() {
+async fn an_agent_switches_to_its_other_hub_if_the_first_denies_it_or_is_down() {
     let dir = tempfile::tempdir().unwrap();
     let definitions: Vec<Object> = crds::hub().iter().map(Object::from_typed).collect();
     let options = |name: &str| ServerOptions {
@@ -280,7 +280,7 @@ async fn an_agent_whose_renewal_nobody_approves_renews_its_lease_and_applies_wor
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_comes_back_without_a_restart_when_its_hub_has_a_new_authority() {
+async fn an_agent_recovers_without_a_restart_when_its_hub_has_a_new_authority() {
     let dir = tempfile::tempdir().unwrap();
     let (data, bootstrap) = (dir.path().join("hub"), dir.path().join("bootstrap.kubeconfig"));
     let definitions: Vec<Object> = crds::hub().iter().map(Object::from_typed).collect();

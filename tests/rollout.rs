@@ -76,7 +76,7 @@ async fn stopped_hub(dir: &Path) -> (wheelwright::apiserver::Server, Client, Cli
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rollout_is_paused_resumed_and_taken_back_by_commands() {
+async fn a_rollout_is_paused_resumed_and_undone_by_commands() {
     let dir = tempfile::tempdir().unwrap();
     let (_hub, client, cli) = stopped_hub(dir.path()).await;
     let status = || cli.run(&format!("rollout status {ADD_ON}"));

@@ -354,7 +354,7 @@ async fn a_command_that_waits_for_health_says_so_before_it_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_large_file_that_was_taken_back_needs_an_approval_at_most() {
+async fn a_reverted_large_file_needs_at_most_an_approval() {
     let hub = Hub::start().await;
     let (dir, path) = (hub.dir.path(), hub.repository("a"));
     let git = free_port();
@@ -416,7 +416,7 @@ pub(crate) fn tip(path: &Path, branch: &str) -> Option<Oid> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_operator_with_a_stuck_fetch_ends_when_it_is_asked_to() {
+async fn an_operator_with_a_stuck_fetch_stops_on_request() {
     let hub = Hub::start().await;
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let operator = hub.operator(&format!("git://{}/x.git", silent.local_addr().unwrap()));

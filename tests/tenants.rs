@@ -202,7 +202,7 @@ subjects:
 
 /// One API server covers what only a real one shows: its dry run and its field ownership.
 #[tokio::test]
-async fn a_refused_stage_is_not_written_and_fields_of_kubectl_and_ignored_ones_are_told_apart() {
+async fn a_refused_stage_is_not_written_and_fields_of_kubectl_and_ignored_ones_are_distinguished() {
     let hub = Cluster::start("fields").await;
     let dir = tempfile::tempdir().unwrap();
     let kubectl = hub.kubectl();

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn decided_requests_go_after_an_hour_and_undecided_ones_after_a_day() {
+    fn decided_requests_are_deleted_after_an_hour_and_undecided_ones_after_a_day() {
         let (pending, approved) =
             (csr(json!([]), json!([])), csr(json!([]), json!([{ "type": "Approved" }])));
         let (soon, later, next_day) =

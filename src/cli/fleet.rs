@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn the_results_of_commits_stand_below_their_repository_where_they_are_asked_for() {
+    fn the_results_of_commits_are_printed_below_their_repository_on_request() {
         let result = |digit: &str, reason: &str, time: &str| CommitSummary {
             commit: digit.repeat(40),
             reason: reason.into(),

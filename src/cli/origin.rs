@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_an_add_on_still_names_after_its_deletion_is_known_to_be_gone() {
+    fn a_deleted_policy_that_an_add_on_still_names_is_recognized_as_deleted() {
         let named = serde_json::json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ClusterManagementAddOn",
             "metadata": {"name": "a", "annotations": {ROLLOUT_POLICY_ANNOTATION: "gone,present"}}});
         let present = serde_json::json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy", "metadata": {"name": "present"}});

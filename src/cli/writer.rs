@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_change_that_meets_conflicts_is_made_again_a_few_times() {
+    async fn a_change_with_conflicts_is_retried_a_few_times() {
         for (conflicts, succeeds, requests) in [(0, true, 2), (3, true, 8), (4, false, 8)] {
             let methods = Arc::new(Mutex::new(Vec::new()));
             let client = server(conflicts, Arc::clone(&methods));

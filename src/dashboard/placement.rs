@@ -32,7 +32,7 @@ pub(super) fn page(explanation: &Explanation, query: &PlacementQuery, visitor: O
             }
         }
         @if let Some(why) = disabled {
-            p .hold { "It is not scheduled: " (why) "; this is what would be." }
+            p .hold { "It is not scheduled: " (why) ". This is the result that it would have." }
         }
         @if let Some(error) = error {
             p .problem { "It is invalid, so its decisions are kept: " (error) }

@@ -11,7 +11,7 @@ fn kills() -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_commit_arrives_whatever_is_killed_on_its_way() {
+async fn the_last_commit_arrives_regardless_of_what_is_killed() {
     let mut fleet = Fleet::start_with_git_server().await;
     let (before, began) = (fleet.standing().await, Instant::now());
     for kill in 0..kills() {

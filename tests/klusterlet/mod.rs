@@ -122,7 +122,7 @@ pub(crate) async fn embedded_hub(dir: &Directory, stop: &CancellationToken) -> S
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_klusterlet_installs_an_agent_that_joins_with_its_own_permissions_and_goes_with_it() {
+async fn a_klusterlet_installs_an_agent_that_joins_with_its_own_permissions_and_is_deleted_with_it() {
     let (dir, stop) = (Directory::new("klusterlet"), CancellationToken::new());
     let spoke = Cluster::start("klusterlet-spoke").await;
     let hub = embedded_hub(&dir, &stop).await;

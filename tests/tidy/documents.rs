@@ -146,7 +146,7 @@ fn every_path_that_a_page_names_exists() {
 }
 
 #[test]
-fn every_link_between_pages_leads_to_a_file_and_a_heading() {
+fn every_link_between_pages_points_to_a_file_and_a_heading() {
     let tree = tree();
     let pages = tree.iter().filter(|path| path.ends_with(".md"));
     let text = |path: &String| (path.clone(), std::fs::read_to_string(root().join(path)).unwrap());

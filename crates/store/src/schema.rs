@@ -330,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_declared_field_goes_before_additional_ones() {
+    fn a_declared_field_precedes_additional_ones() {
         let any = Arc::new(Schema::default());
         let text = Arc::new(Schema { type_: Type::String, ..Schema::default() });
         let schema = Schema {

@@ -133,7 +133,7 @@ mod tests {
     use reconcile::{Caches, Lookup, LookupAnswer};
 
     #[test]
-    fn a_score_goes_after_the_addon_without_a_garbage_collector() {
+    fn a_score_is_deleted_after_the_addon_without_a_garbage_collector() {
         let key = Key::namespaced("c1", ResourceScore::NAME);
         let mut addon = ManagedClusterAddOn::default();
         (addon.metadata.namespace, addon.metadata.name) = (Some("c1".into()), Some(key.name.clone()));

@@ -27,7 +27,7 @@ fn a_request_that_is_denied_again_and_again_is_made_less_and_less_often() {
 }
 
 #[test]
-fn credentials_are_looked_at_long_before_their_renewal() {
+fn credentials_are_checked_long_before_their_renewal() {
     let (mut attempts, now) = (RegistrationAttempts::default(), Timestamp::UNIX_EPOCH);
     for (renewal, look) in [(60, 60), (300, 300), (90 * 24 * 3600, 300)] {
         attempts.ended(Some(later(now, SignedDuration::from_secs(renewal))), now);

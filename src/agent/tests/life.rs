@@ -320,7 +320,7 @@ async fn a_bootstrap_kubeconfig_that_changes_is_noticed() {
 
 /// Certificates expire by the machine's clock, which may be adjusted while the agent waits for the renewal.
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_jumps_by_an_hour_delays_no_renewal() {
+async fn a_jump_of_the_clock_by_an_hour_delays_no_renewal() {
     const HOUR: i64 = 3600;
     for (jump, expected) in [(0, 2 * HOUR), (HOUR, HOUR), (3 * HOUR, HOUR / 2), (-HOUR, 3 * HOUR)] {
         let began = Instant::now();

@@ -52,7 +52,7 @@ fn a_large_file_is_named_and_the_others_are_read() {
 }
 
 #[test]
-fn a_large_file_that_was_taken_back_does_not_block_the_commits_after_it() {
+fn a_reverted_large_file_does_not_block_later_commits() {
     let forge = forge(true);
     let (git, web) = (forge.serve(), Web::start(&forge, Behavior::default()));
     let accepted = forge.commit("main", &[("a", "1")]);

@@ -82,7 +82,7 @@ fn tags_versions_and_commits_are_followed() {
 }
 
 #[test]
-fn a_branch_may_have_the_name_of_a_directory_of_one_that_is_gone() {
+fn a_branch_may_have_the_name_of_a_deleted_branchs_directory() {
     let forge = Forge::new();
     let first = forge.commit("x", &[("a", "1")]);
     let server = forge.serve();
@@ -198,7 +198,7 @@ fn a_moved_tag_is_a_rewind_even_forwards() {
 }
 
 #[test]
-fn a_version_that_moved_or_is_gone_is_a_rewind_and_a_higher_one_is_not() {
+fn a_moved_or_deleted_version_is_a_rewind_and_a_higher_one_is_not() {
     let forge = Forge::new();
     let commits = ["1", "2", "3"].map(|content| forge.commit("main", &[("a", content)]));
     let [one, two, three] = commits.each_ref().map(String::as_str);
@@ -268,7 +268,7 @@ fn names_are_distinct_by_their_bytes() {
 }
 
 #[test]
-fn names_that_only_some_file_systems_tell_apart_are_noted() {
+fn names_that_only_some_file_systems_distinguish_are_noted() {
     let forge = Forge::new();
     let names = ["A.yaml", "a.yaml", "B/c", "b/c", "\u{c9}", "e\u{301}", "d/A", "d/b", "ab", "a-b"];
     forge.commit("main", &names.map(|name| (name, "1")));
@@ -323,7 +323,7 @@ fn a_server_that_refuses_us_is_not_asked_forever() {
 }
 
 #[test]
-fn a_token_that_is_no_longer_good_is_refused_until_the_secret_has_another() {
+fn an_invalid_token_is_refused_until_the_secret_has_another() {
     let forge = Forge::new();
     let commit = forge.commit("main", &[("a", "1")]);
     let basic = |password: &str| Some(format!("Basic {}", STANDARD.encode(format!("git:{password}"))));

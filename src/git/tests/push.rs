@@ -379,7 +379,7 @@ fn the_report_of_another_hub_and_the_files_of_a_person_stay() {
 }
 
 #[test]
-fn a_record_of_files_that_are_gone_or_a_broken_one_removes_nothing_else() {
+fn a_record_of_missing_files_or_a_broken_record_removes_nothing_else() {
     on_both(|forge, open| {
         let mirror = open("cache");
         mirror.push(&files("", &[("x", "1"), ("y", "1")]), &QUICK).unwrap().unwrap();

@@ -223,7 +223,7 @@ fn a_server_that_does_not_prove_its_name_is_refused() {
 }
 
 #[test]
-fn https_goes_through_the_proxy_of_the_secret() {
+fn https_uses_the_proxy_in_the_secret() {
     let forge = Forge::new();
     let commit = forge.commit("main", &[("a", "1")]);
     let web = Web::start(&forge, Behavior::default());

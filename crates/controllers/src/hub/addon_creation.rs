@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_tries_nothing_again_comes_between_two_that_do() {
+    fn a_plan_without_retries_comes_between_two_with_retries() {
         let records =
             BTreeMap::from([("c".to_owned(), refused(100, 140)), ("d".to_owned(), refused(100, 179))]);
         assert_eq!(retry_at(&records, "c", at(180)), Some(at(209)), "d was tried a second ago");

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_rollout_that_is_under_way_is_taken_back() {
+    fn only_a_rollout_in_progress_is_undone() {
         assert!(undo(&[("a", "r2", Some("r1"))]).is_ok());
         assert!(undo(&[("a", "r2", None)]).is_ok());
         assert_eq!(undo(&[("a", "r2", Some("r2")), ("b", "r1", Some("r2"))]), Err(NoUndo::Done));

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn manifests_of_a_hosted_addon_go_where_they_say() {
+    fn manifests_of_a_hosted_addon_are_applied_where_they_say() {
         let divided = divide(manifests(), true).unwrap();
         assert_eq!(names(&divided.managed), ["unset", "empty", "managed", "both"]);
         assert_eq!(names(&divided.hosting), ["hosting", "by-label"]);

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_first_manifest_makes_no_empty_work() {
+    fn a_large_first_manifest_does_not_cause_an_empty_work() {
         check(&[manifest("a", LIMIT - 200), manifest("b", 1000)], &[], &[(0, &["a"]), (1, &["b"])]);
     }
 

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binding_names_its_addon_and_its_cluster_and_other_bindings_name_none() {
+    fn a_binding_names_its_addon_and_cluster_and_other_bindings_do_not() {
         let mut bindings = role_bindings(&addon(), &template(&json!([current("r"), single("r")]))).unwrap();
         let of_a = Some(Key::namespaced("c1", "a"));
         assert_eq!(bindings.iter().map(addon_of_binding).collect::<Vec<_>>(), [of_a.clone(), of_a]);

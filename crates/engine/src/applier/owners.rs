@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_references_of_others_stay_when_ours_comes_or_goes() {
+    fn the_references_of_others_stay_when_ours_is_added_or_removed() {
         let others = [reference("AppliedManifestWork", "2"), reference("ReplicaSet", "9")];
         let object = owned_by(&[others[0].clone(), ours(), others[1].clone()]);
         assert_eq!(uids(&without_owner(&object, &ours())), ["2", "9"]);

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_option_adds_a_role_and_none_adds_nothing() {
+    fn each_option_adds_a_role() {
         let all = |options: &InstallationOptions| {
             let mut rendered = Vec::new();
             add(&mut rendered, "ns", options).unwrap();

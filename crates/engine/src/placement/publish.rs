@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_gap_between_indexes_on_the_way() {
+    fn indexes_have_no_gap_at_any_time() {
         check(&[(None, Some(0)), (Some(0), Some(1)), (Some(1), Some(2)), (Some(2), Some(3))]);
         check(&[(Some(0), None), (Some(1), Some(0)), (Some(2), Some(1)), (Some(3), Some(2))]);
     }

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_needs_attention_has_a_file_with_all_that_is_wrong_there() {
+    fn a_cluster_that_needs_attention_has_a_file_with_all_its_problems() {
         let fine = || cluster("c2", ClusterState::Done, "");
         let fleet = FleetReport {
             add_ons: vec![

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_fleet_makes_a_small_picture_and_one_without_times_none() {
+    fn a_large_fleet_has_a_small_picture_and_one_without_times_has_none() {
         assert!(svg(&workload("msa", 10_000, 5_000)).unwrap().len() < 100_000);
         let mut none = workload("msa", 1, 0);
         Arc::make_mut(&mut none.clusters[0]).ended = None;

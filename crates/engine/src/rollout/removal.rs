@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn an_approved_removal_continues_when_the_first_clusters_are_gone_and_others_join() {
+    fn an_approved_removal_continues_after_the_first_clusters_left_and_others_joined() {
         let mut left = instances(&["c", "d", "e"]);
         let token = decide_about(&left, &[], &[], 0).approval.unwrap();
         let approved = decide_about(&left, &[], std::slice::from_ref(&token), 0);
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removal_goes_by_the_stages_of_the_strategy_and_its_slots() {
+    fn a_removal_follows_the_stages_and_slots_of_the_strategy() {
         let per_group = Strategy::ProgressivePerGroup(ProgressivePerGroup::default());
         let all = Strategy::All(All::default());
         let two = progressive(Size::Count(2));

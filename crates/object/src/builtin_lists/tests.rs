@@ -57,7 +57,7 @@ fn scopes_are_known() {
 }
 
 #[test]
-fn a_crd_schema_is_walked_alike() {
+fn a_crd_schema_is_walked_in_the_same_way() {
     let schema = json!({"properties": {"spec": {"properties": {
         "rules": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["host", "port"],
             "items": {"properties": {"port": {"default": 80}, "ref": {"x-kubernetes-map-type": "atomic"}}}},

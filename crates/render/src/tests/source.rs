@@ -119,7 +119,7 @@ fn a_submodule_is_refused_where_it_is_used() {
 }
 
 #[test]
-fn what_is_missing_comes_with_what_is_there() {
+fn a_missing_file_suggests_an_existing_one() {
     let tree = tree();
     let error = source_of(&tree).read("app", "a.yml").unwrap_err();
     assert_eq!(error.hint.as_deref(), Some("did you mean \"a.yaml\"?"));

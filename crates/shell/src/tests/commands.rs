@@ -116,7 +116,7 @@ async fn writes_although(method: Method, path: &'static str) -> bool {
 }
 
 #[tokio::test]
-async fn a_write_that_panics_is_made_again() {
+async fn a_write_that_panics_is_retried() {
     assert!(writes_although(Method::PATCH, "/api/v1/namespaces/n/configmaps/copy").await);
 }
 
@@ -177,7 +177,7 @@ async fn a_line_of_a_plan_and_one_of_its_refused_write_have_the_same_keys_in_the
 }
 
 #[tokio::test]
-async fn a_target_that_comes_soon_costs_no_warning_and_one_that_stays_away_does() {
+async fn a_target_that_appears_soon_causes_no_warning_and_a_missing_one_does() {
     let dispatcher =
         Dispatcher::new(DispatcherLimits { coalesce: SignedDuration::ZERO, computations: 1 }, false);
     let no_answer = |_: Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>();

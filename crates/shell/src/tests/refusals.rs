@@ -20,7 +20,7 @@ async fn the_log_has_the_words_of_a_server_that_refuses_to_list_or_to_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permission_that_comes_soon_costs_no_warning() {
+async fn a_permission_that_is_granted_soon_causes_no_warning() {
     let lines = Lines::record();
     let log = watched(MINUTE, |is_watch, (lists, _)| match (is_watch, lists) {
         (true, _) => Reply::Streams(Bytes::from_static(BOOKMARK)),

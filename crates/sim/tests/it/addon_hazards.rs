@@ -264,7 +264,7 @@ fn a_job_that_enters_the_template_during_the_deletion_does_not_hold_the_addon() 
 }
 
 #[test]
-fn a_placement_that_does_not_exist_stops_no_rollout_of_another_one() {
+fn a_missing_placement_does_not_stop_the_rollout_of_another() {
     let mut world = world(3);
     template(&mut world, "msa", "msa:0.4.0");
     addon(&mut world, "msa", json!({"type": "All"}));

@@ -97,7 +97,7 @@ fn feedback(world: &World) -> Vec<(String, String)> {
 }
 
 #[test]
-fn an_application_in_a_work_is_run_on_its_cluster_and_its_state_comes_back() {
+fn an_application_in_a_work_runs_on_its_cluster_and_its_state_is_reported() {
     let mut world = world(1);
     install(&mut world);
     work(&mut world, "v1");
@@ -190,7 +190,7 @@ fn pulled() -> World {
 }
 
 #[test]
-fn an_application_of_the_hub_runs_on_its_cluster_and_its_state_comes_back() {
+fn an_application_of_the_hub_runs_on_its_cluster_and_its_state_is_reported() {
     let mut world = pulled();
     let destination = json!({"server": "https://kubernetes.default.svc", "namespace": "shop"});
     assert_eq!(application(&world).unwrap().0["spec"]["destination"], destination);

@@ -42,7 +42,7 @@ fn an_agent_whose_clock_was_ahead_renews_its_lease_when_it_is_right() {
 }
 
 #[test]
-fn a_clock_of_the_hub_that_jumps_makes_no_cluster_silent() {
+fn a_jump_of_the_hubs_clock_makes_no_cluster_silent() {
     for hours in [-1, 1] {
         let mut world = world(1);
         world.run_for(seconds(310)).unwrap();
@@ -53,7 +53,7 @@ fn a_clock_of_the_hub_that_jumps_makes_no_cluster_silent() {
 
 /// Some leases expire at the jump and are checked at once.
 #[test]
-fn a_clock_of_the_hub_that_steps_by_the_time_of_a_lease_makes_no_cluster_silent() {
+fn a_step_of_the_hubs_clock_by_the_time_of_a_lease_makes_no_cluster_silent() {
     for step in [240, 260, 280, 300, 320] {
         let mut world = world(3);
         world.run_for(seconds(340)).unwrap();

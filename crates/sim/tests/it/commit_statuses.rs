@@ -114,7 +114,7 @@ fn a_commit_succeeds_on_a_fleet_that_always_has_more_to_tell() {
 }
 
 #[test]
-fn no_status_is_sent_without_a_provider_and_the_condition_goes_with_it() {
+fn without_a_provider_there_is_neither_a_status_nor_its_condition() {
     let mut world = world(1);
     follow(&mut world, json!({}));
     commit(&mut world, '1');

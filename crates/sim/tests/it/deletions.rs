@@ -98,7 +98,7 @@ fn a_deleted_addon_without_a_policy_of_people_stays_too() {
 }
 
 #[test]
-fn a_deleted_addon_goes_at_once_as_in_ocm_without_a_limit_in_a_policy() {
+fn a_deleted_addon_is_removed_at_once_as_in_ocm_without_a_limit_in_a_policy() {
     let mut world = installed(Setup::default(), 4);
     policy(&mut world, json!({"removalBudget": "100%"}));
     delete(&mut world);
@@ -216,7 +216,7 @@ fn a_cluster_that_is_deleted_in_the_foreground_is_owner_of_its_addons_once() {
 }
 
 #[test]
-fn an_addon_that_a_person_installed_goes_with_the_deletion_too() {
+fn an_addon_that_a_person_installed_is_also_deleted() {
     let mut world = installed(Setup::default(), 2);
     select_some(&mut world, 1);
     world.run_for(seconds(30)).unwrap();

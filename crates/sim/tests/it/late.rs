@@ -106,7 +106,7 @@ fn reported(world: &World) -> String {
 }
 
 #[test]
-fn a_hub_that_is_away_for_longer_than_the_deadline_quarantines_nothing() {
+fn a_hub_that_is_down_for_longer_than_the_deadline_quarantines_nothing() {
     let mut decided_first = false;
     for seed in 1..7 {
         let mut world = arriving(seed);
@@ -167,7 +167,7 @@ fn a_record_of_a_clock_that_was_ahead_ends_in_its_time() {
 }
 
 #[test]
-fn a_clock_of_the_hub_that_jumps_quarantines_no_revision() {
+fn a_jump_of_the_hubs_clock_quarantines_no_revision() {
     let mut world = arriving(1);
     world.set_operator_clock(SignedDuration::from_mins(12));
     assert!(world.run_until(seconds(2), |world| late_since(world).is_some()).unwrap());

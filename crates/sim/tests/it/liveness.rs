@@ -67,7 +67,7 @@ fn with_addons(seed: u64) -> World {
 }
 
 #[test]
-fn a_clock_that_is_wrong_makes_no_cluster_silent_and_costs_few_writes() {
+fn a_wrong_clock_makes_no_cluster_silent_and_costs_few_writes() {
     for minutes in [-6, 6] {
         let mut world = with_addons(3);
         assert_eq!(condition(&world, "cluster1", CLOCK_SYNCED).1, "ManagedClusterClockSynced");
@@ -186,7 +186,7 @@ fn the_decision_leaves_a_dead_cluster_when_its_toleration_is_over_and_does_not_c
 }
 
 #[test]
-fn a_spoke_whose_api_server_does_not_answer_is_unavailable_and_comes_back() {
+fn a_spoke_whose_api_server_does_not_respond_is_unavailable_and_recovers() {
     let mut world = world(1);
     world.spokes.get_mut("cluster1").unwrap().answers = false;
     world.run_for(seconds(90)).unwrap();

@@ -222,7 +222,7 @@ fn a_work_and_its_inventory_stay_until_an_object_with_a_foreign_finalizer_is_rel
 }
 
 #[test]
-fn the_works_of_a_leaving_cluster_go_by_their_priority_and_an_invalid_one_is_zero() {
+fn the_works_of_a_leaving_cluster_are_deleted_by_priority_and_an_invalid_one_is_zero() {
     let mut world = world(1);
     for (name, priority) in
         [("w0", "0"), ("w50", "50"), ("w100", "100"), ("high", "101"), ("text", "x"), ("negative", "-1")]

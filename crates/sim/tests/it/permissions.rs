@@ -88,7 +88,7 @@ fn assert_gone(world: &World, what: &str) {
 }
 
 #[test]
-fn a_permission_that_leaves_the_template_is_taken_back_everywhere() {
+fn a_permission_that_leaves_the_template_is_revoked_everywhere() {
     let mut world = permitted();
     permit(&mut world, "msa:0.4.0", &["reader"]);
     world.run_for(seconds(30)).unwrap();
@@ -97,7 +97,7 @@ fn a_permission_that_leaves_the_template_is_taken_back_everywhere() {
 }
 
 #[test]
-fn the_permissions_of_an_addon_go_with_it_even_if_the_operator_was_away() {
+fn the_permissions_of_an_addon_are_deleted_with_it_even_if_the_operator_was_down() {
     let mut world = permitted();
     world.delete::<ManagedClusterAddOn>(&Key::namespaced("cluster2", ADDON)).unwrap();
     world.restart_operator();

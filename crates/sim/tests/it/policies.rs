@@ -189,7 +189,7 @@ fn a_quarantine_outlasts_a_configuration_that_is_missing_or_invalid_for_a_while(
 
 /// A commit adds a policy that names the add-on, then removes the name from it, and then from every policy.
 #[test]
-fn a_quarantine_goes_with_its_add_on_from_policy_to_policy() {
+fn a_quarantine_moves_with_its_add_on_from_policy_to_policy() {
     let mut world = rolled_back();
     let before = record(&world);
     let is_tried = |world: &World| images(world).iter().any(|image| image == "0.4.9");
@@ -218,7 +218,7 @@ fn a_quarantine_goes_with_its_add_on_from_policy_to_policy() {
 }
 
 #[test]
-fn a_quarantine_of_a_set_outlasts_the_policy_that_was_for_it_and_goes_with_the_set() {
+fn a_quarantine_of_a_set_outlasts_its_policy_and_ends_with_the_set() {
     let mut world = world(4);
     select_all(&mut world);
     policy(&mut world, json!({"replicaSets": ["default/settings"], "onBreach": "Rollback"}));

@@ -143,7 +143,7 @@ fn a_removal_does_not_wait_for_an_addon_that_cannot_be_created() {
 }
 
 #[test]
-fn a_record_goes_when_another_policy_comes_into_force_and_with_the_addon() {
+fn a_record_is_removed_when_another_policy_takes_effect_and_with_the_addon() {
     let mut world =
         rolled_out(Setup { execute: refuse::<0>, ..Setup::default() }, "InstallAndContent", progressive());
     world.run_for(seconds(20)).unwrap();

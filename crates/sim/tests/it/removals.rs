@@ -163,7 +163,7 @@ fn missing_decisions_of_another_scheduler_remove_nothing() {
 }
 
 #[test]
-fn a_held_removal_is_shown_where_people_look() {
+fn a_removal_on_hold_is_shown_where_people_look() {
     let mut world = installed(Setup::default(), 4);
     select_some(&mut world, 1);
     world.run_for(seconds(30)).unwrap();
@@ -249,7 +249,7 @@ fn an_approved_removal_is_completed_after_a_deletion_failed_and_the_operator_sta
 }
 
 #[test]
-fn a_placement_a_set_or_a_binding_that_goes_uninstalls_nothing_without_an_approval() {
+fn deleting_a_placement_set_or_binding_uninstalls_nothing_without_an_approval() {
     for remove in [
         (|world| world.delete::<Placement>(&Key::namespaced("default", "fleet"))) as fn(&mut World) -> _,
         |world| world.delete::<ManagedClusterSetBinding>(&Key::namespaced("default", "global")),
@@ -263,7 +263,7 @@ fn a_placement_a_set_or_a_binding_that_goes_uninstalls_nothing_without_an_approv
 }
 
 #[test]
-fn a_policy_that_people_make_takes_the_record_over() {
+fn a_policy_that_people_create_takes_over_the_record() {
     let mut world = installed(Setup::default(), 4);
     select_some(&mut world, 3);
     world.run_for(seconds(30)).unwrap();

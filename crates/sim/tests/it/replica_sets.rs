@@ -163,7 +163,7 @@ fn a_breach_returns_the_clusters_of_a_set_to_the_template_before() {
 }
 
 #[test]
-fn a_deleted_snapshot_comes_back_so_that_a_set_can_return_to_it() {
+fn a_deleted_snapshot_is_recreated_so_that_a_set_can_return_to_it() {
     let mut world = world(2);
     select_all(&mut world);
     policy(&mut world, json!({"replicaSets": ["default/settings"], "onBreach": "Rollback"}));
@@ -346,7 +346,7 @@ fn a_work_with_the_labels_of_a_set_that_the_set_did_not_make_is_left_alone() {
 }
 
 #[test]
-fn the_works_go_with_their_set() {
+fn the_works_are_deleted_with_their_set() {
     for cascade in ["Background", "Foreground"] {
         let mut world = world(2);
         select_all(&mut world);
@@ -365,7 +365,7 @@ fn the_works_go_with_their_set() {
 
 /// OCM's controller ignores works of a set whose name contains a dot.
 #[test]
-fn a_set_may_have_a_dot_in_its_name_and_one_that_makes_no_label_says_so() {
+fn a_set_may_have_a_dot_in_its_name_and_reports_a_name_that_is_not_a_valid_label() {
     let mut world = world(1);
     select_all(&mut world);
     let long = "l".repeat(60);

@@ -17,7 +17,7 @@ use sim::World;
 use store::{ListOptions, Patch, ResourcePath, WriteOptions};
 
 #[test]
-fn an_addon_says_what_it_waits_for_and_goes_out_when_its_placement_comes() {
+fn an_addon_says_what_it_waits_for_and_rolls_out_once_its_placement_exists() {
     let mut world = world(3);
     template(&mut world, "msa", "msa:0.4.0");
     addon(&mut world, "msa", json!({"type": "All"}));
@@ -93,7 +93,7 @@ fn map(name: &str, annotations: &Value, data: &str) -> Value {
 }
 
 #[test]
-fn an_object_that_is_to_stay_stays_on_the_cluster_and_the_others_go_with_the_addon() {
+fn objects_that_are_to_stay_stay_on_the_cluster_and_the_others_leave_with_the_addon() {
     let mut world = world(1);
     let stays = json!({ADDON_DELETION_ORPHAN: ""});
     put_manifests(&mut world, &[map("stays", &stays, "1"), map("goes", &json!({}), "1")]);
@@ -226,7 +226,7 @@ fn snapshots(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn snapshots_beyond_the_limit_go_and_those_in_use_stay() {
+fn snapshots_beyond_the_limit_are_deleted_and_those_in_use_stay() {
     let mut world = world(2);
     template(&mut world, "msa", "msa:0.4.0");
     addon(&mut world, "msa", progressive());
@@ -293,7 +293,7 @@ fn the_first_configuration_of_a_kind_counts_alone() {
 }
 
 #[test]
-fn a_configuration_of_a_placement_replaces_the_default_one_as_a_whole() {
+fn a_configuration_of_a_placement_replaces_the_whole_default() {
     let mut world = world(1);
     put_manifests(&mut world, &[map("values", &json!({}), "{{A}} {{B}}")]);
     addon(&mut world, "msa", json!({"type": "All"}));

@@ -94,7 +94,7 @@ fn an_account_that_was_deleted_is_created_and_reported_again() {
 }
 
 #[test]
-fn the_account_goes_with_the_driver_with_the_addon_and_with_the_acceptance_of_the_cluster() {
+fn the_account_is_deleted_with_the_driver_the_addon_and_the_acceptance_of_the_cluster() {
     for end in [
         (|world| driver(world, json!("csr"))) as fn(&mut World),
         |world| world.delete::<ManagedClusterAddOn>(&Key::namespaced("cluster1", ADDON)).unwrap(),

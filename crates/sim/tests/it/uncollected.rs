@@ -75,7 +75,7 @@ fn an_addon_that_is_deleted_for_all_clusters_leaves_nothing_on_the_hub_or_on_a_c
 }
 
 #[test]
-fn a_cluster_that_is_deleted_takes_its_addons_and_their_works_with_it() {
+fn a_deleted_cluster_takes_its_addons_and_their_works_with_it() {
     let mut world = installed();
     world.delete::<ManagedCluster>(&Key::cluster("cluster2")).unwrap();
     world.run_for(seconds(60)).unwrap();
@@ -104,7 +104,7 @@ fn a_work_that_the_addon_does_not_own_stays_when_the_addon_goes() {
 }
 
 #[test]
-fn the_decisions_of_a_placement_that_is_deleted_go_and_its_addons_stay() {
+fn the_decisions_of_a_deleted_placement_are_deleted_and_its_addons_stay() {
     let mut world = installed();
     assert_eq!(world.list::<PlacementDecision>().len(), 2);
     world.delete::<Placement>(&Key::namespaced("default", "fleet")).unwrap();

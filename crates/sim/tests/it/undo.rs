@@ -154,7 +154,7 @@ fn a_cluster_returns_to_the_template_that_succeeded_on_it_alone() {
 
 /// The cluster leaves the placement while a version is quarantined, and comes back.
 #[test]
-fn a_cluster_that_comes_back_during_a_quarantine_gets_the_last_good_version() {
+fn a_cluster_that_returns_during_a_quarantine_gets_the_last_good_version() {
     let mut world = stopped(1);
     undo(&mut world);
     world.run_for(seconds(15)).unwrap();

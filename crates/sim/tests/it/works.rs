@@ -120,7 +120,7 @@ fn an_agent_keeps_watching_the_objects_of_a_recreated_work() {
 }
 
 #[test]
-fn a_cluster_that_falls_silent_is_unknown_and_comes_back() {
+fn a_silent_cluster_is_unknown_and_recovers() {
     let mut world = world(2);
     let available = |world: &World, name: &str| {
         let cluster: ManagedCluster = world.get(&Key::cluster(name)).unwrap();
@@ -166,7 +166,7 @@ fn a_cluster_that_leaves_takes_its_permissions_with_it_and_its_namespace_stays()
 }
 
 #[test]
-fn a_cluster_that_goes_without_its_finalizers_leaves_nothing_but_its_namespace() {
+fn a_cluster_deleted_without_its_finalizers_leaves_only_its_namespace() {
     let mut world = world(2);
     work(&mut world, &[("a", "1")]);
     let permissions = |world: &World, cluster: &str| {

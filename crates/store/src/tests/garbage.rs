@@ -81,7 +81,7 @@ fn orphans_stay_without_their_owner() {
 }
 
 #[test]
-fn a_namespace_goes_when_it_is_empty() {
+fn a_namespace_is_deleted_when_it_is_empty() {
     let mut world = World::new();
     let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "team" } });
     let created = world.create(namespace.clone()).unwrap().object;
@@ -112,7 +112,7 @@ fn a_namespace_goes_when_it_is_empty() {
 }
 
 #[test]
-fn a_definition_goes_with_its_objects() {
+fn a_definition_is_deleted_with_its_objects() {
     let mut world = World::new();
     world.create(super::custom::definition()).unwrap();
     let widget = json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "a" }, "spec": { "size": "s" } });
@@ -155,7 +155,7 @@ fn a_restored_store_is_the_same() {
 }
 
 #[test]
-fn events_go_when_nobody_has_written_them_for_an_hour() {
+fn events_are_deleted_an_hour_after_their_last_write() {
     let mut world = World::new();
     let event = |name: &str| {
         json!({ "apiVersion": "v1", "kind": "Event", "metadata": { "name": name, "namespace": "default" },

@@ -57,7 +57,7 @@ fn creations_are_refused_as_by_a_real_server() {
 }
 
 #[test]
-fn updates_are_checked_against_what_is_there() {
+fn updates_are_checked_against_the_live_object() {
     let mut world = World::new();
     let object = world.create(config_map("a", json!({ "x": "1" }))).unwrap().object;
     let mut next = Object::clone(&object).into_value();
@@ -194,7 +194,7 @@ fn a_watch_delivers_events_in_order() {
 }
 
 #[test]
-fn a_watch_takes_no_more_events_than_it_wants() {
+fn a_watch_takes_only_as_many_events_as_it_requests() {
     let mut world = World::new();
     let target = ResourcePath::resource("", "v1", "configmaps").within("default");
     let options =
@@ -259,7 +259,7 @@ fn a_streaming_list_ends_with_a_bookmark() {
 }
 
 #[test]
-fn a_store_that_goes_back_to_a_backup_uses_its_versions_again_and_no_uid() {
+fn a_store_restored_from_a_backup_reuses_its_versions_and_no_uid() {
     let mut world = World::new();
     let backup = world.store.clone();
     let lost = world.create(config_map("lost", json!({}))).unwrap().object;

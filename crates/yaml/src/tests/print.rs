@@ -53,7 +53,7 @@ fn long_plain_text_folds_at_spaces() {
 }
 
 #[test]
-fn lists_stand_below_their_key_and_nest() {
+fn lists_are_printed_below_their_key_and_nest() {
     check(json!([1, [2, 3], {"a": [4], "b": {}}]), "\n- 1\n- - 2\n  - 3\n- a:\n  - 4\n  b: {}");
     check(json!([]), " []");
     check(json!({"x": {"y": null}}), "\n  x:\n    \"y\": null");
@@ -85,7 +85,7 @@ fn line_breaks_that_some_readers_do_not_recognize_are_escaped() {
 }
 
 #[test]
-fn keys_whose_order_goes_in_a_circle_are_printed() {
+fn keys_whose_order_is_cyclic_are_printed() {
     let keys = (0..200).map(|number| match number % 3 {
         0 => format!("{number}"),
         1 => format!("{}a", number / 10),

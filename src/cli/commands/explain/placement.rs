@@ -55,7 +55,10 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 fn text(explanation: &Explanation) -> String {
     let mut page = format!("Placement {}\n", explanation.placement);
     page.extend(
-        explanation.disabled.iter().map(|why| format!("  is not scheduled: {why}; this is what would be\n")),
+        explanation
+            .disabled
+            .iter()
+            .map(|why| format!("  is not scheduled: {why}; this is the result that it would have\n")),
     );
     match &explanation.error {
         Some(error) => page += &format!("  is invalid, so its decisions are kept: {}\n", indented(error)),

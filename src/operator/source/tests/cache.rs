@@ -27,7 +27,7 @@ async fn fetch(mirrors: &Mirrors, url: &str) {
 }
 
 #[tokio::test]
-async fn the_mirror_that_was_used_least_recently_goes_when_all_take_too_much() {
+async fn the_least_recently_used_mirror_is_deleted_when_all_take_too_much() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("cache");
     let [a, b, c] = repositories(dir.path());
@@ -49,7 +49,7 @@ async fn the_mirror_that_was_used_least_recently_goes_when_all_take_too_much() {
 }
 
 #[tokio::test]
-async fn a_mirror_in_use_stays_whatever_the_others_take() {
+async fn a_mirror_in_use_stays_regardless_of_the_size_of_the_others() {
     let dir = tempfile::tempdir().unwrap();
     let [a, b, _] = repositories(dir.path());
     let mut mirrors = mirrors(&dir.path().join("cache"), true);

@@ -40,7 +40,7 @@ fn setting_the_clock_back_delays_no_fetch() {
 }
 
 #[test]
-fn repositories_that_were_created_together_are_fetched_apart() {
+fn repositories_that_were_created_together_are_fetched_at_different_times() {
     let minute = SignedDuration::from_mins(1);
     let waits = (0..50).map(|number| spread(&Key::namespaced("a", format!("team-{number}")), minute));
     let waits: BTreeSet<_> = waits.collect();

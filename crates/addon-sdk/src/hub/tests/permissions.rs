@@ -63,7 +63,7 @@ fn an_agent_has_existing_roles_in_its_own_and_in_a_shared_namespace_until_the_ad
 }
 
 #[test]
-fn rules_and_roles_go_together_and_only_to_an_agent_with_an_identity() {
+fn rules_and_roles_are_granted_together_and_only_to_an_agent_with_an_identity() {
     let world = World::new(&[]);
     let own = "c1/open-cluster-management:a:agent";
     let rules = Some(vec![PolicyRule::default()]);

@@ -88,7 +88,7 @@ fn registrations_say_what_they_are_for() {
 }
 
 #[test]
-fn flat_names_of_configurations_come_from_what_is_wanted() {
+fn flat_names_of_configurations_come_from_the_desired_ones() {
     let reference = json!({"group": "g", "resource": "r", "lastObservedGeneration": 3, "desiredConfig": {"namespace": "n", "name": "c", "specHash": "h"}});
     let mut flat = reference.clone();
     flat["namespace"] = "n".into();

@@ -65,7 +65,7 @@ fn the_hub_judges_other_addons_and_addons_on_unknown_clusters() {
 }
 
 #[test]
-fn a_hosted_agent_looks_on_its_cluster_for_the_leases_of_addons_without_a_host_only() {
+fn a_hosted_agent_reads_only_leases_of_addons_without_a_host_on_its_cluster() {
     for (is_hosted, host, is_judged) in
         [(true, "host", false), (true, "", true), (false, "host", true), (false, "", true)]
     {

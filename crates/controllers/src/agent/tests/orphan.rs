@@ -142,7 +142,7 @@ fn a_grace_period_of_a_hundred_years_deletes_nothing_and_removes_the_mark() {
 }
 
 #[test]
-fn a_work_that_the_hub_lost_goes_after_an_hour_or_the_grace_period_of_the_agent() {
+fn a_work_that_the_hub_lost_is_removed_after_an_hour_or_the_agents_grace_period() {
     let after = |grace: SignedDuration| evicted_after(grace, SignedDuration::ZERO, false);
     assert_eq!(after(EVICTION_GRACE), Some(60));
     assert_eq!(after(SignedDuration::from_hours(2)), Some(120));

@@ -312,7 +312,7 @@ fn hubs_with_one_branch_report_to_separate_directories() {
 }
 
 #[test]
-fn a_report_follows_the_last_one_and_goes_to_another_place_with_the_next() {
+fn a_report_follows_the_last_one_and_the_next_one_may_move() {
     let mut world = world(json!({}));
     commit(&mut world, '1', "msa");
     run(&mut world, 60);

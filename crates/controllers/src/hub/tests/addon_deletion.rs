@@ -40,7 +40,7 @@ fn release_unseen(cma: &ClusterManagementAddOn, view: &Caches) -> Read<Option<Ac
 }
 
 #[test]
-fn clusters_lose_a_deleted_addon_only_while_our_finalizer_holds_it_and_its_dependents_go_too() {
+fn clusters_lose_a_deleted_addon_only_if_our_finalizer_holds_it_and_its_dependents_are_deleted() {
     for (finalizers, want) in [
         (vec![ADDON_REMOVAL_FINALIZER], Some(AddOnDeletion::Budgeted)),
         (vec![ADDON_REMOVAL_FINALIZER, "other"], Some(AddOnDeletion::Budgeted)),

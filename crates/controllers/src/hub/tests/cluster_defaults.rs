@@ -14,7 +14,7 @@ fn patch(labels: &Value, taints: &Value) -> Value {
 }
 
 #[test]
-fn a_cluster_without_a_set_goes_to_the_default_one() {
+fn a_cluster_without_a_set_joins_the_default_set() {
     let wanted = json!({"metadata": {"labels": {CLUSTER_SET_LABEL: "default"}}});
     assert_eq!(patch(&json!({}), &json!([])), wanted);
     assert_eq!(patch(&json!({CLUSTER_SET_LABEL: ""}), &json!([])), wanted);

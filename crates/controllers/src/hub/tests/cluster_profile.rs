@@ -134,7 +134,7 @@ fn profiles_follow_clusters_sets_and_bindings() {
 }
 
 #[test]
-fn a_set_that_is_unknown_takes_no_profile_away_and_adds_none() {
+fn an_unknown_set_neither_adds_nor_removes_profiles() {
     let mut hub = hub(fleet());
     let malformed = json!({"matchExpressions": [{"key": "a", "operator": "Near"}]});
     let malformed = json!({"spec": {"clusterSelector": {"labelSelector": malformed}}});

@@ -102,7 +102,7 @@ fn begins(caches: &Caches) -> Vec<String> {
 }
 
 #[test]
-fn a_rollout_does_not_begin_on_the_pages_of_a_placement_before_all_are_there() {
+fn a_rollout_does_not_begin_before_all_pages_of_a_placement_exist() {
     let mut caches = hub(&["p"]);
     let (canary, rest) = (page("p", 0, "canary", "c0"), page("p", 1, "", "c1"));
     replace::<Placement>(&mut caches, [placement("p", json!({}))]);

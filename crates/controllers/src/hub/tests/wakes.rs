@@ -97,7 +97,7 @@ fn a_change_of_a_policy_wakes_the_add_ons_that_it_is_or_was_for() {
 }
 
 #[test]
-fn a_change_of_a_set_wakes_the_clusters_that_it_wants_namespaces_on_or_wanted() {
+fn a_change_of_a_set_wakes_the_clusters_on_which_it_wants_or_wanted_namespaces() {
     let in_set = |name: &str, set: &str| cluster(name, json!({(format!("{CLUSTER}/clusterset")): set}));
     let objects = vec![
         in_set("c1", "team"),

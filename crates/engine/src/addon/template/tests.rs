@@ -217,7 +217,7 @@ fn tolerations_need_no_node_selector() {
 }
 
 #[test]
-fn the_variables_of_a_proxy_go_into_each_container_and_its_certificates_where_the_workloads_are() {
+fn each_container_gets_the_variables_of_a_proxy_and_its_certificates_are_next_to_the_workloads() {
     let proxy = json!({"httpsProxy": "https://p", "noProxy": ".svc,10.0.0.0/8", "caBundle": "Q0E="});
     let config = json!({"agentInstallNamespace": "", "proxyConfig": proxy});
     let template = json!({"addonName": "a", "agentSpec": {"workload": {"manifests": [deployment(json!({"name": "c"}), json!({}))]}}});

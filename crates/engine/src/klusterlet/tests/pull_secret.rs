@@ -38,7 +38,7 @@ fn applied(copy: &Object) -> Object {
 }
 
 #[test]
-fn a_copy_of_the_pull_secret_follows_the_original_and_goes_with_it() {
+fn a_copy_of_the_pull_secret_follows_the_original_and_is_deleted_with_it() {
     let copy = copied(&original("YQ=="), None);
     assert_eq!((copy.namespace(), copy.name()), ("agent", PULL_SECRET));
     assert_eq!(copy.at(&["type"]).unwrap(), "kubernetes.io/dockerconfigjson");

@@ -25,7 +25,7 @@ fn decision(hub: &Hub, name: &str, clusters: &[(&str, &str)]) -> Value {
 }
 
 #[test]
-fn a_deleted_decision_comes_back_with_its_clusters() {
+fn a_deleted_decision_is_recreated_with_its_clusters() {
     let zones =
         json!({ "spreadConstraints": [{ "topologyKey": "zone", "topologyKeyType": "Label", "maxSkew": 2 }] });
     for spec in [
@@ -41,7 +41,7 @@ fn a_deleted_decision_comes_back_with_its_clusters() {
 }
 
 #[test]
-fn a_decision_that_is_deleted_after_a_change_of_the_spec_comes_back() {
+fn a_decision_deleted_after_a_change_of_the_spec_is_recreated() {
     let mut hub = hub(json!({}), 2);
     hub.spec(json!({ "numberOfClusters": 2 }));
     assert!(hub.schedule().steps.is_empty(), "the spec selects the same clusters");

@@ -77,7 +77,7 @@ fn clusters_that_wait_for_a_place_do_not_resize_the_groups() {
 }
 
 #[test]
-fn the_group_of_the_other_clusters_goes_with_the_last_of_them() {
+fn the_group_of_the_other_clusters_ends_with_the_last_of_them() {
     let selector = json!({ "labelSelector": { "matchLabels": { "l": "1" } } });
     let groups = json!({ "decisionGroups": [{ "groupName": "early", "groupClusterSelector": selector }] });
     let mut hub = Hub::new(json!({ "decisionStrategy": { "groupStrategy": groups } }));

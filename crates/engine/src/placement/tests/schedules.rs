@@ -183,7 +183,7 @@ fn a_toleration_that_expires_moves_the_decision_at_that_time() {
 }
 
 #[test]
-fn a_replacement_never_makes_more_decisions_than_wanted() {
+fn a_replacement_never_exceeds_the_wanted_number_of_decisions() {
     let mut hub = hub(json!({ "numberOfClusters": 2 }), &["a", "b", "c", "d"]);
     hub.settle();
     for name in ["a", "b"] {

@@ -37,7 +37,7 @@ fn the_wire_is_read_with_its_defaults() {
 }
 
 #[test]
-fn the_concurrency_of_the_strategy_goes_before_the_size_of_groups() {
+fn the_concurrency_of_the_strategy_takes_precedence_over_the_size_of_groups() {
     let wire = json!({"type": "Progressive", "progressive": {"maxConcurrency": 3}});
     let Ok(Strategy::Progressive(progressive)) = read(wire, Some(Size::Percent(50))) else { panic!() };
     assert_eq!(progressive.concurrency, Some(Size::Count(3)));

@@ -260,7 +260,7 @@ fn neither_deadline_nor_soak_begins_before_the_assignment() {
 }
 
 #[test]
-fn a_cluster_that_comes_back_is_not_taken_for_one_that_timed_out() {
+fn a_cluster_that_returns_is_not_treated_as_timed_out() {
     let mut input = Input::new("new", Ok(strategy("R1 F0 D90s", &[])));
     input.groups = groups("c1");
     input.clusters = vec![Cluster { unreachable: true, ..cluster("c1 Progressing 1000") }];

@@ -107,7 +107,7 @@ fn a_silent_cluster_that_succeeded_is_judged_again_when_its_soak_is_over() {
 }
 
 #[test]
-fn a_state_ends_at_its_very_moment_and_begins_again_when_the_time_goes_back() {
+fn a_state_ends_at_its_exact_time_and_begins_again_if_the_clock_goes_back() {
     let soak = SignedDuration::from_secs(60);
     let now = Timestamp::UNIX_EPOCH;
     let health = Some(Health { of: "r2".into(), report: Report::Succeeded, since: Some(now) });

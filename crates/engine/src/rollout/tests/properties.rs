@@ -318,7 +318,7 @@ fn known(strategy: Strategy, clusters: impl IntoIterator<Item = (i32, Cluster)>)
 /// Found by the properties above: the cluster is done when its soak is over, but no recheck was scheduled for
 /// that time.
 #[test]
-fn a_silent_cluster_that_succeeded_is_checked_when_its_soak_is_over() {
+fn a_silent_cluster_that_succeeded_is_checked_when_its_soak_ends() {
     let soak = SignedDuration::from_secs(60);
     let options = Options { soak, ..Options::default() };
     let strategy = Strategy::Progressive(Progressive { options, ..Progressive::default() });

@@ -26,7 +26,7 @@ fn a_field_that_left_the_manifest_is_applied_away() {
 }
 
 #[test]
-fn stages_are_barriers_in_order_and_deletions_go_the_other_way() {
+fn stages_are_barriers_in_order_and_deletions_run_in_reverse() {
     let namespace = object(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}}));
     let addon = object(
         json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ClusterManagementAddOn", "metadata": {"name": "m"}}),
@@ -235,7 +235,7 @@ fn an_object_that_is_being_deleted_is_neither_written_nor_deleted_again() {
 }
 
 #[test]
-fn drift_is_corrected_apart_from_changes_of_the_repository() {
+fn drift_is_distinguished_from_changes_of_the_repository() {
     let (mut hub, wanted) = (Hub::new(), commit(&[config_map("a", "1"), config_map("b", "1")]));
     hub.settle(&wanted);
     hub.edit("a", |live| {

@@ -44,7 +44,7 @@ fn noted(value: &Value) -> String {
 }
 
 #[test]
-fn the_owner_reference_is_written_apart_from_the_content() {
+fn the_owner_reference_is_written_separately_from_the_content() {
     let manifest = deployment(json!({}), json!({"replicas": 1}));
     let update = json!({"type": "Update"});
     let (created, force, manager) = applied(decided(update, manifest.clone(), None, false));
@@ -210,7 +210,7 @@ fn ignore_rules_that_cannot_be_evaluated_are_refused_with_a_message() {
 }
 
 #[test]
-fn a_manifest_that_can_be_applied_to_no_cluster_is_refused_in_words() {
+fn a_manifest_that_no_cluster_accepts_is_refused_with_a_reason() {
     let check = |edit: fn(&mut Wanted), reason: Option<ApplyRefusal>| {
         let manifest = deployment(json!({}), json!({}));
         let mut wanted =

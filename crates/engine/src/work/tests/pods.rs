@@ -142,7 +142,7 @@ fn a_reason_that_no_condition_can_have_and_control_characters_are_replaced() {
 }
 
 #[test]
-fn the_condition_goes_with_the_trouble_and_with_the_generation() {
+fn the_condition_ends_with_the_problem_and_with_the_generation() {
     use crate::work::Pods;
     use crate::work::status::report_pods;
     let (mut conditions, now) = (Vec::new(), Timestamp::UNIX_EPOCH);

@@ -89,7 +89,7 @@ fn items_of_lists_are_identified_by_the_keys_of_the_list() {
 }
 
 #[test]
-fn an_atomic_map_has_nothing_more_than_what_is_wanted() {
+fn an_atomic_map_has_only_the_wanted_values() {
     let selector = |labels: Value| json!({"spec": {"selector": labels}});
     check(
         "v1",

@@ -29,7 +29,7 @@ fn apply(
 }
 
 #[test]
-fn a_field_that_an_applier_drops_goes_unless_another_owns_it() {
+fn a_field_that_an_applier_drops_is_removed_unless_another_owns_it() {
     let (value, owners) = apply(Owners::default(), "a", &json!({}), &json!({"x": 1, "y": 1}), false).unwrap();
     let (value, owners) = apply(owners, "b", &value, &json!({"y": 1}), false).unwrap();
     let (value, owners) = apply(owners, "a", &value, &json!({}), false).unwrap();
@@ -86,7 +86,7 @@ fn fields_from_before_the_first_apply_are_not_taken_silently() {
 }
 
 #[test]
-fn old_updaters_are_put_together() {
+fn old_updaters_are_merged() {
     let mut owners = Owners::default();
     let mut value = json!({});
     for i in 0..12 {

@@ -48,7 +48,7 @@ fn waiting_for_the_hub() -> Harness {
 }
 
 #[test]
-fn drift_on_the_spoke_is_corrected_while_the_hub_is_away() {
+fn drift_on_the_spoke_is_corrected_while_the_hub_is_down() {
     let mut harness = waiting_for_the_hub();
     assert!(harness.acts.is_empty());
     harness.deleted("Deployment", "d");

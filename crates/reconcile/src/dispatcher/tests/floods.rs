@@ -106,7 +106,7 @@ impl Controller for Overview {
 }
 
 #[test]
-fn a_controller_that_looks_at_everything_plans_a_key_once_in_its_spacing_unless_its_plan_asks_for_more() {
+fn a_controller_that_reads_everything_plans_a_key_once_per_spacing_unless_its_plan_requests_more() {
     let mut harness = Harness::new::<Overview>();
     harness.listed("ConfigMap", &[map("a")]);
     harness.listed("Secret", &[]);

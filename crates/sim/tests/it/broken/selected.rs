@@ -107,7 +107,7 @@ impl Bug for BelievesEmptyLists {
 }
 
 #[test]
-fn a_secret_that_goes_with_a_list_that_is_wrongly_empty_is_found() {
+fn a_secret_deleted_because_of_a_wrongly_empty_list_is_found() {
     let mut world = argo_secrets::clusters(argo_cd_with::<BelievesEmptyLists>());
     argo_secrets::ask(&mut world, Some(""));
     ARE_EMPTY.set(true);

@@ -43,7 +43,7 @@ fn the_old_work_is_deleted_once_the_cluster_has_the_new_one() {
 }
 
 #[test]
-fn a_work_stays_unless_its_application_is_gone() {
+fn a_work_stays_unless_its_application_was_deleted() {
     let none: [&str; 0] = [];
     for uid in [Some(FORMER), None] {
         assert_eq!(deletions(vec![of_former("c2")], uid), none, "the cache is not what the server has");

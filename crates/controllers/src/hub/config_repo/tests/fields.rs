@@ -28,7 +28,7 @@ impl Hub {
 }
 
 #[test]
-fn a_field_that_kubectl_applied_goes_when_it_leaves_the_repository() {
+fn a_field_that_kubectl_applied_is_removed_when_it_leaves_the_repository() {
     let mut hub = Hub::new(json!({}));
     hub.apply_as("kubectl", json!({"k": "1", "more": "1"}));
     hub.put_entries("{k: '1', more: '1'}", "");

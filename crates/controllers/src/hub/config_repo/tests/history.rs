@@ -34,7 +34,7 @@ fn the_status_has_the_last_five_results_of_commits_the_newest_first() {
 }
 
 #[test]
-fn a_result_that_comes_again_moves_to_the_front() {
+fn a_repeated_result_moves_to_the_front() {
     let mut hub = Hub::new(json!({}));
     let since = |hub: &Hub| hub.status().history[0].since.clone().unwrap().0;
     hub.commit(&[("set.yaml", SET)]);

@@ -378,7 +378,7 @@ fn a_renamed_config_repo_deletes_nothing() {
 }
 
 #[test]
-fn a_config_repo_that_is_deleted_asks_where_another_one_cannot_say_what_it_wants() {
+fn the_deletion_of_a_config_repo_needs_an_approval_if_another_one_cannot_say_what_it_wants() {
     let mut hub = Hub::new(json!({"deletionPolicy": "Delete"}));
     hub.second(json!({"url": SAME}));
     hub.commit_both(&files(&maps(0..3, "1")), &files(&maps(9..10, "1")), false);

@@ -17,7 +17,7 @@ impl Hub {
 }
 
 #[test]
-fn an_object_that_is_created_once_is_never_changed_and_goes_when_it_leaves_the_repository() {
+fn an_object_that_is_created_once_is_never_changed_and_is_deleted_when_it_leaves_the_repository() {
     let mut hub = Hub::new(json!({}));
     let (kept, rest) = (ruled("once", "1", "IfNotPresent"), map("a", "1"));
     assert!(hub.commit(&[("a.yaml", &rest), ("once.yaml", &kept)]).starts_with("Ready"));

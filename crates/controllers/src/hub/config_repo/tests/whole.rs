@@ -194,7 +194,7 @@ fn objects_that_need_the_permissions_of_their_commit_are_judged_after_these() {
 }
 
 #[test]
-fn a_binding_of_a_role_that_no_commit_brings_is_refused_as_a_whole() {
+fn a_commit_with_a_binding_to_a_missing_role_is_refused_as_a_whole() {
     BINDINGS.set(0);
     let setup = sim::Setup { execute: granting, ..sim::Setup::default() };
     let mut hub = Hub::with(setup, json!({"serviceAccountName": "deployer"}));

@@ -227,7 +227,7 @@ fn a_hostile_expression_ends_within_its_steps() {
 }
 
 #[test]
-fn a_search_costs_each_item_that_it_looks_at() {
+fn a_search_is_charged_for_each_item_that_it_reads() {
     let check = |expression: &str, object: &Value| {
         let error = paths(expression, object, &mut StepsLeft(MAX_STEPS)).unwrap_err();
         assert!(error.contains("too many steps"), "{error}");
