@@ -67,7 +67,7 @@ pub(super) const ROWS: &[Row] = &[
         may: &[],
         refused: &[(
             &["bootstrap", "tenant", "argo", "admin", "operator"],
-            "is that of a namespace of the hub",
+            "is the name of a namespace of the hub",
         )],
     },
     Row {
@@ -87,7 +87,7 @@ pub(super) const ROWS: &[Row] = &[
         may: &[],
         refused: &[(
             &["bootstrap", "tenant", "argo", "admin", "operator"],
-            "is that of a namespace of the hub",
+            "is the name of a namespace of the hub",
         )],
     },
     Row {
@@ -97,7 +97,7 @@ pub(super) const ROWS: &[Row] = &[
         may: &[],
         refused: &[(
             &["bootstrap", "tenant", "argo", "admin", "operator"],
-            "is that of a namespace of the hub",
+            "is the name of a namespace of the hub",
         )],
     },
     Row {
@@ -107,7 +107,7 @@ pub(super) const ROWS: &[Row] = &[
         may: &[],
         refused: &[(
             &["bootstrap", "tenant", "argo", "admin", "operator"],
-            "is that of a namespace of the hub",
+            "is the name of a namespace of the hub",
         )],
     },
     Row {
