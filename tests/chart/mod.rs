@@ -309,7 +309,7 @@ async fn the_notes_of_a_chart_say_what_comes_next_with_the_given_values() {
         "the image example.com/w:",
         "*,-placement",
         "https://git.example.org/",
-        "team may act as deployer",
+        "team can act as deployer",
         "9445",
     ] {
         assert!(notes.contains(part), "{part}: {notes}");
