@@ -74,7 +74,7 @@ pub(super) fn undo(workload: &WorkloadSummary) -> Action<'_> {
             @if *spared > 0 { p { (counted(*spared, "cluster")) " never received it and will not get it." } }
         }
         @if !paused_by.is_empty() { p { b { "Nothing returns until the pause ends." } } }
-        p { "The revision stays in quarantine until another one comes or you release it. Revert or fix its commit, too." }
+        p { "The revision stays in quarantine until another one replaces it or you release it. Also revert or fix its commit." }
     };
     Action { verb: "undo", subject: name, token: undo_token(undo), label: format!("Undo {name}"), effect }
 }

@@ -65,7 +65,7 @@ pub(super) fn content(name: &str, shown: &Shown, now: Timestamp) -> Option<Marku
             div .stack { (events(workload, now)) (rules(workload)) }
         }
         @if !workload.undo.is_empty() && !shown.change_rollouts {
-            p .note.dim.small { "To take this revision back, run " code { "wheelwright rollout undo " (name) } "." }
+            p .note.dim.small { "To undo this revision, run " code { "wheelwright rollout undo " (name) } "." }
         }
     })
 }

@@ -1,19 +1,19 @@
-// Keeps the page current: each event carries the content of <main>. Pages without events only have ages and
-// the key of the search.
+// Updates the page: each event contains the content of <main>. Pages without events only update ages and handle
+// the search key.
 "use strict";
 
 const fleet = document.getElementById("fleet");
 const state = document.getElementById("state");
 const refusal = document.getElementById("refusal");
 const events = fleet.dataset.events ? new EventSource(fleet.dataset.events) : null;
-// The newest content while the page stays as it is, else null.
+// The newest content while the page must not change, else null.
 let waiting = null;
 let pressed = false;
 
-// Pages of several hubs lie beside each other.
+// Distinguishes the browser tabs of several hubs.
 document.title += ` – ${location.host}`;
 
-// Times are relative to now while the page is open. The server writes them in the same words.
+// Times are relative to now while the page is open. The server uses the same words.
 function span(seconds) {
   return seconds < 3600 ? `${Math.floor(seconds / 60)} min`
     : seconds < 172800 ? `${Math.floor(seconds / 3600)} h`
@@ -37,12 +37,12 @@ addEventListener("keydown", (event) => {
   document.getElementById("of")?.focus();
 });
 
-// An update takes away what is pressed, so that no click happens, and what is selected to be copied.
+// An update would remove a pressed button, so that its click is lost, and the selected text.
 function show() {
   if (waiting === null || pressed) return;
   const selection = getSelection();
   if (!selection.isCollapsed && selection.containsNode(fleet, true)) {
-    state.textContent = "stays as it is while text is selected";
+    state.textContent = "paused while text is selected";
     return;
   }
   const focused = document.activeElement.id;
@@ -52,7 +52,7 @@ function show() {
   for (const id of open) document.getElementById(id)?.setAttribute("open", "");
   grow();
   if (events.readyState === EventSource.OPEN) state.textContent = "live";
-  // A button or link that had the focus keeps it, so that the keyboard stays where it was.
+  // A focused button or link keeps the focus, so that keyboard users keep their position.
   if (focused) document.getElementById(focused)?.focus();
 }
 for (const type of ["pointerdown", "keydown"]) {
@@ -70,7 +70,7 @@ document.addEventListener("selectionchange", show);
 if (events) follow();
 
 function follow() {
-  // A change keeps the place on the page, which shows the change with its next update.
+  // A change does not leave the page, which shows the change in its next update.
   fleet.addEventListener("submit", async (event) => {
     if (event.target.method !== "post") return;
     event.preventDefault();
@@ -83,7 +83,7 @@ function follow() {
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       refusal.textContent = page.querySelector("[role=alert]")?.textContent ?? `refused: ${answer.status}`;
     } catch {
-      refusal.textContent = "The dashboard does not answer, so the change may not be made. Try again.";
+      refusal.textContent = "The dashboard does not respond. The change may not have been made. Try again.";
     }
   });
 

@@ -106,7 +106,7 @@ fn updates_take_away_no_click_and_no_selection(page: &mut Chromium, kubectl: &Ku
         "getSelection().selectAllChildren(document.getElementById('repositories')); getSelection().toString()",
     );
     kubectl.run(&["delete", "managedcluster", "new-1", "--wait=false"]);
-    page.wait_for_text("stays as it is while text is selected");
+    page.wait_for_text("paused while text is selected");
     assert_eq!(page.evaluate("getSelection().toString()"), selected);
     page.evaluate("getSelection().removeAllRanges(); true");
     page.wait_for_text("3 of 3 available");
