@@ -16,7 +16,7 @@ use object::tree::FileTree;
 use object::{Key, Object};
 use serde_json::{Value, json};
 use sim::World;
-use sim::preview::HubSnapshot;
+use preview::HubSnapshot;
 use sim::workload::Environment;
 use store::{Patch, ResourcePath, Store, WriteOptions};
 use wheelwright::apiserver::{Server, ServerOptions};

@@ -157,7 +157,7 @@ const REASONS_OF_OTHERS: &[(&str, &str)] = &[
     ("crates/controllers/src/hub/cluster_profile.rs", "the condition of the cluster"),
     ("crates/controllers/src/hub/placement/plan.rs", "crates/engine/src/placement/events.rs"),
     ("crates/shell/src/events.rs", "the controllers, whose events it writes"),
-    ("crates/sim/src/preview/spokes.rs", "crates/engine/src/addon/progress.rs"),
+    ("crates/preview/src/spokes.rs", "crates/engine/src/addon/progress.rs"),
 ];
 
 fn files() -> Vec<PathBuf> {

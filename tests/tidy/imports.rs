@@ -24,7 +24,9 @@ const CRATES: &[(&str, &[&str])] = &[
     // The shell knows none of our kinds, so it can run the controllers of the hub, agent and add-ons alike.
     ("shell", &["object", "reconcile"]),
     ("store", &["cel", "object"]),
-    ("sim", &["api", "controllers", "engine", "object", "reconcile", "store"]),
+    ("preview", &["api", "controllers", "engine", "object", "reconcile", "store"]),
+    // Only tests and benchmarks use it.
+    ("sim", &["api", "controllers", "engine", "object", "preview", "reconcile", "store"]),
 ];
 
 /// The modules and crates that a module of the root package may use.
@@ -52,9 +54,9 @@ const MODULES: &[(&str, &[&str])] = &[
             "controllers",
             "engine",
             "object",
+            "preview",
             "reconcile",
             "render",
-            "sim",
             "store",
         ],
     ),
@@ -79,6 +81,7 @@ const LAYERED: &[&str] = &[
     "crates/engine/src/sync",
     "crates/engine/src/work",
     "crates/object/src",
+    "crates/preview/src",
     "crates/reconcile/src",
     "crates/reconcile/src/dispatcher",
     "crates/render/src",

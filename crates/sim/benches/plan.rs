@@ -23,7 +23,7 @@ use object::tree::{Checkout, FileTree};
 use object::{Key, Object};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use sim::preview::{
+use preview::{
     HubSnapshot, LeftOut, Preview, PreviewError, ProposedCommit, Verdict, of_report, preview,
 };
 use sim::{World, workload};

@@ -1,19 +1,17 @@
 //! Runs production code in a simulated world of stores in virtual time: a hub, its spokes, their processes, and an
-//! invariant checker.
+//! invariant checker. Only tests and benchmarks depend on this crate.
 
 mod check;
 mod cluster;
-mod execute;
 pub mod history;
-mod lookup;
-pub mod preview;
 mod process;
+mod sites;
 mod user;
-pub mod workload;
 mod world;
 
 pub use check::{Invariant, InvariantViolation, Write};
-pub use cluster::{Spoke, run_workloads};
-pub use execute::{Branches, Execute, Hear, Servers, execute};
+pub use cluster::Spoke;
+pub use preview::{Branches, Servers, execute, workload};
 pub use process::Faults;
+pub use sites::{Execute, Hear};
 pub use world::{Setup, World};

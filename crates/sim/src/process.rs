@@ -10,17 +10,17 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use super::check::{Author, CheckedDecision};
-use super::execute::{Servers, unavailable};
+use super::sites::Sites;
 use api::cluster::v1beta1::Placement;
 use api::names::SCHEDULING_DISABLED_ANNOTATION;
 use api::work::v1::ManifestWork;
-use object::{Gvk, Key, Metadata as _, Object, Random};
+use object::{Gvk, Key, Metadata as _, Random};
+use preview::{read, unavailable};
 use reconcile::{
-    Act, Acted, Caches, Command, Decided, Decoded, Dispatcher, DispatcherLimits, Failure, Lookup,
-    LookupAnswer, Narrowed, Outcome, Planning, Query, Representation, Scope, Site, Source, View, WatchedKind,
-    WatcherEvent,
+    Act, Acted, Caches, Command, Decided, Dispatcher, DispatcherLimits, Failure, Lookup, LookupAnswer, Outcome,
+    Planning, Query, Representation, Scope, Site, Source, View, WatchedKind, WatcherEvent,
 };
-use store::{ListOptions, ResourcePath, Store, Watch, WatchEventType, WatchOptions};
+use store::Watch;
 
 /// Commands per 1,000 after which another process continues.
 const SWITCH_PER_MILLE: u32 = 100;
@@ -161,7 +161,7 @@ impl Process {
 
     /// Reads events from the API servers and executes due commands until it is another process's turn; returns
     /// true if it executed any.
-    pub(super) fn round(&mut self, sites: &mut Servers<'_>, random: &mut Random, now: Timestamp) -> bool {
+    pub(super) fn round(&mut self, sites: &mut Sites<'_>, random: &mut Random, now: Timestamp) -> bool {
         let now = now.saturating_add(self.clock).unwrap_or(now);
         let mut busy = false;
         loop {
@@ -210,7 +210,7 @@ impl Process {
         false
     }
 
-    fn run(&mut self, command: Command, sites: &mut Servers<'_>, random: &mut Random, now: Timestamp) {
+    fn run(&mut self, command: Command, sites: &mut Sites<'_>, random: &mut Random, now: Timestamp) {
         match command {
             Command::Decide(decision) if random.chance(sites.faults.panics) => {
                 self.dispatcher.decided(Decided::panicked(decision.controller_id), now);
@@ -236,7 +236,7 @@ impl Process {
                 }
             }
             Command::LookUp(site, lookup) => {
-                let answer = sites.look_up(site, &lookup, now);
+                let answer = sites.servers.look_up(site, &lookup, now);
                 self.waiting.push(Waiting::LookedUp(site, lookup, answer));
             }
             Command::Watch(_) | Command::Unwatch(_) | Command::Reconciled(_) | Command::Refused(_) => {
@@ -245,7 +245,7 @@ impl Process {
         }
     }
 
-    fn act(&mut self, act: &Act, sites: &mut Servers<'_>, random: &mut Random, now: Timestamp) -> Outcome {
+    fn act(&mut self, act: &Act, sites: &mut Sites<'_>, random: &mut Random, now: Timestamp) -> Outcome {
         if self.is_dead() {
             return Err(unavailable("the process is dead"));
         }
@@ -264,7 +264,7 @@ impl Process {
     }
 
     /// Reads the events of all watches; returns true if any arrived or is delayed.
-    fn read(&mut self, sites: &Servers<'_>, random: &mut Random, now: Timestamp) -> bool {
+    fn read(&mut self, sites: &Sites<'_>, random: &mut Random, now: Timestamp) -> bool {
         let revisions = sites.revisions();
         self.notice_restore(sites, now);
         if self.seen == Some(revisions) {
@@ -272,7 +272,7 @@ impl Process {
         }
         let (mut busy, mut is_late) = (false, false);
         for KindWatch { kind, watch, seen } in self.feeds.values_mut() {
-            let Some(store) = sites.readable(kind.site) else { continue };
+            let Some(store) = sites.servers.readable(kind.site) else { continue };
             if *seen == Some(store.revision()) {
                 continue;
             }
@@ -302,8 +302,8 @@ impl Process {
 
     /// Reports the restore to the dispatcher once the hub can be reached. The dispatcher then relists every kind
     /// of the hub.
-    fn notice_restore(&mut self, sites: &Servers<'_>, now: Timestamp) {
-        if sites.readable(Site::Hub).is_none() || !std::mem::take(&mut self.is_hub_restored) {
+    fn notice_restore(&mut self, sites: &Sites<'_>, now: Timestamp) {
+        if sites.servers.readable(Site::Hub).is_none() || !std::mem::take(&mut self.is_hub_restored) {
             return;
         }
         self.seen = None;
@@ -322,49 +322,6 @@ impl KindWatch {
     fn id(&self) -> (Site, Gvk, Representation) {
         self.kind.id()
     }
-}
-
-/// Lists the kind or continues its watch; a watch that is too far behind relists.
-pub(super) fn read(
-    store: &Store,
-    kind: &WatchedKind,
-    scope: &Scope,
-    watch: &mut Option<Watch>,
-    shows: impl Fn(&Object) -> bool,
-) -> Vec<WatcherEvent> {
-    let decode = |object: &Arc<Object>| kind.convert(object);
-    if let Some(events) = watch.as_mut().and_then(|watch| store.poll(watch).ok()) {
-        let events = events.into_iter().filter(|event| shows(&event.object));
-        let events = events.filter_map(|event| match event.type_ {
-            WatchEventType::Added | WatchEventType::Modified => {
-                Some(WatcherEvent::Applied(decode(&event.object)))
-            }
-            WatchEventType::Deleted => Some(WatcherEvent::Deleted {
-                key: event.object.key(),
-                resource_version: event.object.resource_version().to_owned(),
-            }),
-            WatchEventType::Bookmark => None,
-        });
-        return events.collect();
-    }
-    let Some(resource) = store.resource_of(&kind.gvk) else { return Vec::new() };
-    let Narrowed { namespace, fields, labels } = match kind.site {
-        Site::Hub => scope.narrow(&kind.gvk, kind.representation, resource.namespaced),
-        Site::Spoke => Narrowed::default(),
-    };
-    let target =
-        ResourcePath::resource(&kind.gvk.group, &kind.gvk.version, &resource.plural).within(namespace);
-    let options = ListOptions { labels: labels.clone(), fields: fields.clone(), ..ListOptions::default() };
-    let Ok(list) = store.list(&target, &options) else { return Vec::new() };
-    let from = WatchOptions {
-        labels,
-        fields,
-        resource_version: list.resource_version.clone(),
-        ..WatchOptions::default()
-    };
-    *watch = store.watch(&target, &from).ok();
-    let objects: Vec<Decoded> = list.items.iter().filter(|object| shows(object)).map(decode).collect();
-    vec![WatcherEvent::Listed { objects, resource_version: list.resource_version }]
 }
 
 /// Returns true if a controller remembers when it first saw something that no object records: a lease, a work that

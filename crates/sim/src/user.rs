@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 
 use super::process::Process;
-use super::{Spoke, World, workload};
+use super::{Spoke, World};
 use api::cluster::v1::ManagedCluster;
 use api::crds;
 use api::gitops::v1alpha1::ConfigRepo;
@@ -17,6 +17,7 @@ use controllers::agent_identity::{AgentIdentity, AgentSettings};
 use controllers::random_values;
 use object::tree::{Checkout, FileTree};
 use object::{Key, Kind, Object, ObjectRef, Seed};
+use preview::{install, workload};
 use reconcile::{Caches, Query, Scope, Source, SourceFailure, SourceIdentity, View as _};
 use store::{DeleteOptions, ListOptions, Patch, ResourcePath, Store, WriteOptions};
 
@@ -234,20 +235,6 @@ impl World {
         let list = self.hub.list(&ResourcePath::all::<K>(), &ListOptions::default());
         list.map(|list| list.items.iter().filter_map(|item| item.to_typed().ok()).collect())
             .unwrap_or_default()
-    }
-}
-
-pub(super) fn install<D: serde::Serialize>(store: &mut Store, definitions: Vec<D>, now: Timestamp) {
-    for definition in definitions {
-        let mut object = serde_json::to_value(definition)
-            .ok()
-            .and_then(|v| Object::from_value(v).ok())
-            .unwrap_or_default();
-        object.0.insert("apiVersion".into(), Value::from("apiextensions.k8s.io/v1"));
-        object.0.insert("kind".into(), Value::from("CustomResourceDefinition"));
-        let name = object.name().to_owned();
-        let applied = apply(store, "user", object, now);
-        debug_assert!(applied.is_ok(), "{name}: {applied:?}");
     }
 }
 

@@ -11,11 +11,12 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Spoke;
 use super::check::{Checker, Invariant, InvariantViolation, Write};
-use super::execute::{Branches, Execute, Hear, Servers, execute};
 use super::process::{Faults, Process};
+use super::sites::{Execute, Hear, Sites};
 use api::crds;
 use object::duration::later;
 use object::{Key, Random};
+use preview::{Branches, Servers, execute, install};
 use reconcile::{CommitStatus, Dispatcher, Event, Scope, Source};
 use store::Store;
 
@@ -102,7 +103,7 @@ fn empty_hub(start: Timestamp) -> Store {
     static KEPT: OnceLock<(Timestamp, Store)> = OnceLock::new();
     let make = || {
         let mut hub = Store::new(0, start);
-        super::user::install(&mut hub, crds::hub(), start);
+        install(&mut hub, crds::hub(), start);
         (start, hub)
     };
     let (at, hub) = KEPT.get_or_init(make);
@@ -236,17 +237,8 @@ impl World {
         }
         let (execute, hear) = (setup.execute, setup.hear);
         let faults = *faults;
-        let mut sites = Servers {
-            hub: Some(hub),
-            spoke: None,
-            version: "",
-            branches,
-            commit_statuses,
-            checker,
-            execute,
-            hear,
-            faults,
-        };
+        let servers = Servers { hub: Some(hub), spoke: None, version: "", branches, commit_statuses };
+        let mut sites = Sites { servers, checker, execute, hear, faults };
         busy |= operator.round(&mut sites, random, now);
         busy |= setup.collects_garbage && hub.collect(now);
         checker.observe(None, hub, None, now);
@@ -254,17 +246,8 @@ impl World {
             let Spoke { store, connected, answers, version, agent, .. } = spoke;
             let hub = connected.then_some(&mut *hub);
             let spoke_site = answers.then_some((name.as_str(), store));
-            let mut sites = Servers {
-                hub,
-                spoke: spoke_site,
-                version,
-                branches,
-                commit_statuses,
-                checker,
-                execute,
-                hear,
-                faults,
-            };
+            let servers = Servers { hub, spoke: spoke_site, version, branches, commit_statuses };
+            let mut sites = Sites { servers, checker, execute, hear, faults };
             busy |= agent.round(&mut sites, random, now);
             busy |= spoke.run_workloads(now) | spoke.store.collect(now);
             checker.observe(Some(name), &mut spoke.store, None, now);

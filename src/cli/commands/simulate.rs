@@ -22,7 +22,7 @@ use engine::rollout::simulation::{
 };
 use engine::rollout::{Input, advance};
 use object::Key;
-use sim::preview::{ReportedHub, of_report, with_commits};
+use preview::{ReportedHub, of_report, with_commits};
 
 /// Simulate decisions of the operator, without a hub or clusters.
 #[derive(Debug, clap::Args)]

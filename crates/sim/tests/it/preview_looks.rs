@@ -12,7 +12,7 @@ use api::names::{APPLIED_DIGEST_ANNOTATION, CONFIG_REPO_ANNOTATION};
 use api::work::v1::ManifestWork;
 use object::{Metadata as _, Object};
 use sim::World;
-use sim::preview::{ChangeType, HubSnapshot, Preview, Verdict, WorkChange};
+use preview::{ChangeType, HubSnapshot, Preview, Verdict, WorkChange};
 
 /// The state of a hub, to the extent that a preview describes it.
 pub(crate) struct Look {
@@ -81,7 +81,7 @@ pub(crate) fn compare(preview: &Preview, before: &Look, after: &Look) -> Result<
         let of = |look: &Look| look.placements.get(&placement).unwrap_or(&none).clone();
         let (old, new) = (of(before), of(after));
         let preview = preview.placements.iter().find(|it| it.placement == placement);
-        let moves = |list: fn(&sim::preview::PlacementPreview) -> &Vec<String>| {
+        let moves = |list: fn(&preview::PlacementPreview) -> &Vec<String>| {
             strings(preview.into_iter().flat_map(list))
         };
         let found = (&new - &old, &old - &new);
@@ -91,7 +91,7 @@ pub(crate) fn compare(preview: &Preview, before: &Look, after: &Look) -> Result<
             format!("{found:?}"),
         )?;
     }
-    let add_ons = |list: fn(&sim::preview::WorkloadPreview) -> &Vec<String>| -> BTreeSet<(String, String)> {
+    let add_ons = |list: fn(&preview::WorkloadPreview) -> &Vec<String>| -> BTreeSet<(String, String)> {
         preview.add_ons.iter().flat_map(|it| list(it).iter().map(|c| (it.name.clone(), c.clone()))).collect()
     };
     let found = (&after.add_ons - &before.add_ons, &before.add_ons - &after.add_ons);

@@ -19,7 +19,7 @@ use object::tree::FileTree;
 use object::{Key, Metadata as _, Object};
 use sim::World;
 use sim::history::Content;
-use sim::preview::{
+use preview::{
     HubSnapshot, Preview, ProposedCommit, ReportedHub, Verdict, of_report, preview, with_commits,
 };
 

@@ -16,7 +16,7 @@ use object::tree::{Checkout, FileTree};
 use object::{Key, Object, Random};
 use sim::World;
 use sim::history::Content;
-use sim::preview::{
+use preview::{
     HubSnapshot, LeftOut, Preview, PreviewError, PreviewScope, ProposedCommit, ReportedHub, Verdict,
     of_report, preview, same_as_applied,
 };

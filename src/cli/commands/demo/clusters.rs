@@ -15,7 +15,7 @@ use crate::shell::now;
 use api::cluster::v1::ManagedCluster;
 use api::{crds, names};
 use object::{Key, Object};
-use sim::{run_workloads, workload};
+use preview::workload;
 use store::{ListOptions, Patch, ResourcePath, Store, WriteOptions};
 
 /// The interval at which the administrator and the nodes act.
@@ -51,7 +51,7 @@ pub(super) fn run_nodes(spoke: Arc<Server>, tasks: &TaskTracker, stop: Cancellat
     let workloads = workload::Environment { images, ready_after: READY_AFTER, nodes: 3 };
     tasks.spawn(async move {
         while stop.run_until_cancelled(tokio::time::sleep(TICK)).await.is_some() {
-            spoke.with_store(|store, now| run_workloads(store, &workloads, now));
+            spoke.with_store(|store, now| workload::run(store, &workloads, now));
         }
     });
 }

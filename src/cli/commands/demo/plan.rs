@@ -12,7 +12,7 @@ use crate::shell::now;
 use api::names::SYSTEM_NAMESPACE;
 use object::Key;
 use object::tree::Checkout;
-use sim::preview::{HubSnapshot, ProposedCommit, preview};
+use preview::{HubSnapshot, ProposedCommit, preview};
 
 /// The time until the demo's pods are ready.
 const SUCCEEDS_AFTER: SignedDuration = SignedDuration::from_secs(3);

@@ -16,7 +16,7 @@ use crate::cli::runtime::block_on;
 use crate::cli::{CommandError, objects, writer};
 use api::gitops::v1alpha1::ConfigRepo;
 use object::{Gvk, Metadata as _, Object, fields};
-use sim::preview::{HubSnapshot, LeftOut, PreviewError};
+use preview::{HubSnapshot, LeftOut, PreviewError};
 
 /// The maximum number of read rounds. Usually one reads the kinds of the commit, one the kinds that these
 /// reference and, on a large hub, one the add-ons that the commit affects.

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use super::text::{sections, title, verdict};
 use object::text::markdown;
-use sim::preview::Preview;
+use preview::Preview;
 
 /// The largest page in bytes. GitHub accepts comments of 65,536 characters.
 const MAX_BYTES: usize = 60_000;
@@ -59,7 +59,7 @@ mod tests {
         let mut preview = example();
         preview.objects[0].fields[0].after = Some("```\n# Approved @everyone".into());
         preview.refused = Some("<img src=x> @everyone [click](https://evil.example)".into());
-        preview.verdict = sim::preview::Verdict::Refused;
+        preview.verdict = preview::Verdict::Refused;
         let page = page(&preview, None);
         let fences = page.lines().filter(|line| line.starts_with("```")).count();
         assert_eq!(fences, 2 * page.matches("<details>").count(), "{page}");

@@ -27,7 +27,7 @@ use age::ReportAge;
 use object::text::plain;
 use object::{Key, Object};
 use request::Request;
-use sim::preview::{HubSnapshot, Preview, PreviewError, Verdict};
+use preview::{HubSnapshot, Preview, PreviewError, Verdict};
 
 /// Show what a commit would do to a hub and its fleet, before you merge it.
 ///

@@ -13,7 +13,7 @@ use engine::report::{SNAPSHOT, SnapshotReader};
 use object::text::short_commit;
 use object::tree::{Checkout, FileTree, TreeEntry};
 use object::{Key, Object};
-use sim::preview::{HubSnapshot, same_as_applied};
+use preview::{HubSnapshot, same_as_applied};
 
 /// The hint for a commit that is missing in the repository.
 const LOST: &str = "fetch the whole history (git fetch --unshallow); if it was rewritten, name the commit to start from with \

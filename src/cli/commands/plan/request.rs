@@ -23,7 +23,7 @@ use controllers::hub::config_repo::{is_same_repository, is_same_source};
 use object::duration;
 use object::tree::Checkout;
 use object::{Gvk, Key, Object};
-use sim::preview::{
+use preview::{
     HubSnapshot, LeftOut, Preview, PreviewError, ProposedCommit, ReportedHub, of_report, of_same_source,
     preview,
 };

@@ -9,7 +9,7 @@ use api::names::APPROVE_PLAN_ANNOTATION;
 use engine::plural::counted;
 use object::duration;
 use object::text::{plain, short_commit};
-use sim::preview::{
+use preview::{
     ChangeType, EarlierRollout, FieldChange, HeldObjects, HeldRemoval, IncompleteRollout, ObjectChange,
     PlacementPreview, Preview, RepoPreview, RolloutChanges, RolloutWait, Verdict, WorkChange,
     WorkloadPreview,

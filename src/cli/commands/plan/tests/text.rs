@@ -1,5 +1,5 @@
 use super::*;
-use sim::preview::{ApprovalRequest, Batch, CommitWindow};
+use preview::{ApprovalRequest, Batch, CommitWindow};
 
 #[expect(clippy::too_many_lines, reason = "one value with all its fields")]
 pub(in crate::cli::commands::plan) fn example() -> Preview {

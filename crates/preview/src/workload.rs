@@ -15,6 +15,7 @@ use sha2::{Digest as _, Sha256};
 use object::duration::later;
 use object::hex;
 use object::{Object, merge_diff};
+use store::{ListOptions, Patch, ResourcePath, Store, WriteOptions};
 
 /// The environment of all workloads in a cluster.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +27,16 @@ pub struct Environment {
     /// The number of nodes on which a DaemonSet runs.
     pub nodes: i32,
 }
+
+/// Kinds whose status is written by the cluster's own controllers.
+const WORKLOADS: [(&str, &str, &str); 6] = [
+    ("apps", "v1", "daemonsets"),
+    ("apps", "v1", "deployments"),
+    ("apps", "v1", "replicasets"),
+    ("apps", "v1", "statefulsets"),
+    ("batch", "v1", "jobs"),
+    ("", "v1", "pods"),
+];
 
 /// The annotation that records when a workload's pods last changed, and to what.
 pub(crate) const ROLLED_AT: &str = "sim.wheelwright.dev/rolled-at";
@@ -39,6 +50,34 @@ pub struct Step {
     pub status: Option<Value>,
     /// The time of the next change that needs no write.
     pub wake_at: Option<Timestamp>,
+}
+
+/// Advances every workload of a cluster; returns when the next one changes without a write.
+pub fn run(store: &mut Store, environment: &Environment, now: Timestamp) -> Option<Timestamp> {
+    let options = WriteOptions::manager("kube-controller-manager");
+    let mut next: Option<Timestamp> = None;
+    for (group, version, resource) in WORKLOADS {
+        let all = ResourcePath::resource(group, version, resource);
+        let Ok(list) = store.list(&all, &ListOptions::default()) else { continue };
+        for object in &list.items {
+            let step = step(object, environment, now);
+            let target = all.clone().at(&object.key());
+            // If the object changed in the meantime, the next round handles it.
+            if let Some(metadata) = step.metadata {
+                let _ = store.patch(&target, &Patch::Merge(json!({ "metadata": metadata })), &options, now);
+            }
+            if let Some(status) = step.status {
+                let _ = store.patch(
+                    &target.sub("status"),
+                    &Patch::Merge(json!({ "status": status })),
+                    &options,
+                    now,
+                );
+            }
+            next = next.into_iter().chain(step.wake_at).min();
+        }
+    }
+    next
 }
 
 /// Advances one Deployment, StatefulSet, DaemonSet, Job or Pod; other kinds report nothing.

@@ -14,12 +14,11 @@ use store::rbac::Attributes;
 use store::{ListOptions, Patch, ResourcePath, Store, User, WriteOptions};
 
 impl Servers<'_> {
-    pub(super) fn look_up(
-        &mut self,
-        site: Site,
-        lookup: &Lookup,
-        now: Timestamp,
-    ) -> Result<LookupAnswer, Failure> {
+    /// Answers a lookup of a site.
+    ///
+    /// # Errors
+    /// The server rejects the request or cannot be reached.
+    pub fn look_up(&mut self, site: Site, lookup: &Lookup, now: Timestamp) -> Result<LookupAnswer, Failure> {
         let reached = || self.readable(site).ok_or_else(|| unavailable("the API server cannot be reached"));
         match lookup {
             Lookup::Mapping(gvk) => Ok(LookupAnswer::Mapping(mapping(reached()?, gvk))),

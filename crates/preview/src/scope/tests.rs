@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::super::play::{ProposedCommit, preview, preview_of};
 use super::super::{LeftOut, Preview, PreviewError};
 use super::*;
-use crate::{World, workload};
+use sim::{World, workload};
 
 const ADDON_API: &str = "addon.open-cluster-management.io/v1alpha1";
 

@@ -72,7 +72,7 @@ impl HubSnapshot {
     /// Returns a store with the objects that a scope loads. It adds our own CRDs if the snapshot lacks them.
     pub(super) fn load(&self, scope: &PreviewScope, now: Timestamp) -> Store {
         let mut base = Store::new(SEED, now);
-        crate::user::install(&mut base, crds::hub(), now);
+        crate::definitions::install(&mut base, crds::hub(), now);
         let definitions = self.objects.iter().filter(|object| object.kind() == "CustomResourceDefinition");
         let definitions: Vec<JournalEntry> =
             definitions.enumerate().filter_map(|it| entry(&base, it)).collect();

@@ -285,7 +285,7 @@ mod tests {
         let mut random = Random::new(7);
         for _ in 0..20 {
             let mut before = Store::new(1, NOW);
-            crate::user::install(&mut before, api::crds::hub(), NOW);
+            crate::definitions::install(&mut before, api::crds::hub(), NOW);
             let place = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "c1"}});
             let target = ResourcePath::of::<k8s_openapi::api::core::v1::Namespace>(&Key::cluster("c1"));
             before.patch(&target, &Patch::Apply(place), &WriteOptions::manager("test"), NOW).unwrap();

@@ -6,54 +6,36 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::Faults;
-use super::check::{Author, Checker};
 use object::{Object, ObjectRef};
 use reconcile::{
-    Action, Answer, CommitStatus, Dispatcher, Failure, FailureKind, Outcome, Precondition, Push, Site,
-    Subresource, WatchedKind, WatcherEvent,
+    Action, Answer, CommitStatus, Failure, FailureKind, Outcome, Precondition, Push, Site, Subresource,
 };
 use store::{ApiError, DeleteOptions, Deleted, Patch, Propagation, ResourcePath, Store, User, WriteOptions};
 
 /// The commits of each status branch on the git remote, oldest first.
 pub type Branches = BTreeMap<String, Vec<Push>>;
 
-/// Executes one action as a field manager.
-pub type Execute = fn(&mut Servers<'_>, &str, &Action, Timestamp) -> Outcome;
-
-/// Delivers a watch event to a process's dispatcher.
-pub type Hear = fn(&mut Dispatcher, &WatchedKind, WatcherEvent, Timestamp);
-
 /// The servers that a process can reach.
 pub struct Servers<'a> {
     /// The hub; `None` while its network connection is cut.
-    pub(super) hub: Option<&'a mut Store>,
+    pub hub: Option<&'a mut Store>,
     /// An agent's cluster, with its name.
-    pub(super) spoke: Option<(&'a str, &'a mut Store)>,
+    pub spoke: Option<(&'a str, &'a mut Store)>,
     /// The version of the API server that answers lookups.
-    pub(super) version: &'a str,
+    pub version: &'a str,
     /// The git remote.
-    pub(super) branches: &'a mut Branches,
+    pub branches: &'a mut Branches,
     /// The statuses that the git provider accepted, oldest first.
-    pub(super) commit_statuses: &'a mut Vec<CommitStatus>,
-    pub(super) checker: &'a mut Checker,
-    pub(super) execute: Execute,
-    pub(super) hear: Hear,
-    pub(super) faults: Faults,
+    pub commit_statuses: &'a mut Vec<CommitStatus>,
 }
 
 impl Servers<'_> {
-    pub(super) fn readable(&self, site: Site) -> Option<&Store> {
+    /// Returns the store of a site; `None` if it cannot be reached.
+    pub fn readable(&self, site: Site) -> Option<&Store> {
         match site {
             Site::Hub => self.hub.as_deref(),
             Site::Spoke => self.spoke.as_ref().map(|(_, store)| &**store),
         }
-    }
-
-    /// Returns the revisions of the hub and the spoke; `None` for a store that cannot be reached.
-    pub(super) fn revisions(&self) -> (Option<u64>, Option<u64>) {
-        let revision = |site| self.readable(site).map(Store::revision);
-        (revision(Site::Hub), revision(Site::Spoke))
     }
 
     /// Returns the store to write to. The spoke denies what the impersonated user may not do. The hub does not
@@ -84,22 +66,10 @@ impl Servers<'_> {
         };
         store.ok_or_else(|| unavailable("the API server cannot be reached"))
     }
-
-    /// Executes an action and has the checker verify its writes.
-    pub(super) fn act(&mut self, author: Author<'_>, now: Timestamp) -> Outcome {
-        let outcome = (self.execute)(self, author.controller, author.action, now);
-        let Self { hub, spoke, checker, .. } = self;
-        if let Some(hub) = hub {
-            checker.observe(None, hub, Some(author), now);
-        }
-        if let Some((name, store)) = spoke {
-            checker.observe(Some(name), store, Some(author), now);
-        }
-        outcome
-    }
 }
 
-pub(super) fn unavailable(reason: &str) -> Failure {
+/// Returns the failure of a server that cannot answer.
+pub fn unavailable(reason: &str) -> Failure {
     Failure { kind: FailureKind::Unavailable, message: reason.into() }
 }
 

@@ -8,12 +8,17 @@
 //! succeeds after a fixed time ([`ProposedCommit::succeeds_after`]), an unreachable cluster stays unreachable, and
 //! a person grants an approval as soon as a rollout asks for it. Deletions over the budget of the ConfigRepo are
 //! not granted. A preview sends no request to an API server, so it knows neither permissions nor admission.
+//!
+//! The simulator of the tests runs controllers on stores, too, with the same watches, lookups, writes and workloads.
 
 mod changes;
 mod content;
+mod definitions;
 mod error;
+mod execute;
 mod fleet;
 mod left_out;
+mod lookup;
 mod people;
 mod play;
 mod reported;
@@ -23,9 +28,13 @@ mod scope;
 mod snapshot;
 mod spokes;
 mod timeline;
+mod watch;
+pub mod workload;
 
 pub use content::FieldChange;
+pub use definitions::install;
 pub use error::PreviewError;
+pub use execute::{Branches, Servers, execute, unavailable};
 pub use fleet::PreviewWorkload;
 pub use left_out::LeftOut;
 pub use play::{ProposedCommit, of_same_source, preview};
@@ -37,3 +46,4 @@ pub use results::{
 };
 pub use scope::PreviewScope;
 pub use snapshot::HubSnapshot;
+pub use watch::read;

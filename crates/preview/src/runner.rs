@@ -7,9 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::error::PreviewError;
 use super::scope::PreviewScope;
-use crate::check::Checker;
 use crate::execute::{Branches, Servers, execute, path};
-use crate::process::{Faults, read};
+use crate::watch::read;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory};
 use engine::sync::ObjectId;
 use object::duration::later;
@@ -231,16 +230,6 @@ fn live(hub: &Store, object: &ObjectRef) -> Option<Arc<Object>> {
 }
 
 fn at_hub<T>(hub: &mut Store, run: impl FnOnce(&mut Servers<'_>) -> T) -> T {
-    let (mut branches, mut checker) = (Branches::new(), Checker::default());
-    run(&mut Servers {
-        hub: Some(hub),
-        spoke: None,
-        version: "",
-        branches: &mut branches,
-        commit_statuses: &mut Vec::new(),
-        checker: &mut checker,
-        execute,
-        hear: Dispatcher::watched,
-        faults: Faults::default(),
-    })
+    let (branches, commit_statuses) = (&mut Branches::new(), &mut Vec::new());
+    run(&mut Servers { hub: Some(hub), spoke: None, version: "", branches, commit_statuses })
 }

@@ -276,7 +276,7 @@ mod tests {
     fn a_kind_that_the_hub_does_not_serve_is_as_a_work_of_its_cluster_defines_or_reports_it() {
         let now = Timestamp::UNIX_EPOCH;
         let mut hub = Store::new(1, now);
-        crate::user::install(&mut hub, api::crds::hub(), now);
+        crate::definitions::install(&mut hub, api::crds::hub(), now);
         let names = json!({"kind": "Proxy", "plural": "proxies"});
         let definition = json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

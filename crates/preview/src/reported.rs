@@ -62,7 +62,7 @@ pub fn of_report(mut objects: Vec<Object>, repo: &Key, now: Timestamp) -> Report
     let warnings = without_owners(&unowned).into_iter().collect();
     if !unowned.is_empty() {
         let mut scratch = Store::new(SEED, now);
-        crate::user::install(&mut scratch, crds::hub(), now);
+        crate::definitions::install(&mut scratch, crds::hub(), now);
         unowned.iter_mut().for_each(|object| own(&mut scratch, object, now));
     }
     objects.extend(missing.into_iter().filter_map(|(id, (version, repo))| place(id, version, repo)));
