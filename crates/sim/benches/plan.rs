@@ -21,11 +21,9 @@ use engine::report::{SnapshotReader, snapshot};
 use jiff::{SignedDuration, Timestamp};
 use object::tree::{Checkout, FileTree};
 use object::{Key, Object};
+use preview::{HubSnapshot, LeftOut, Preview, PreviewError, ProposedCommit, Verdict, of_report, preview};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use preview::{
-    HubSnapshot, LeftOut, Preview, PreviewError, ProposedCommit, Verdict, of_report, preview,
-};
 use sim::{World, workload};
 
 const ADDON_API: &str = "addon.open-cluster-management.io/v1alpha1";

@@ -17,8 +17,8 @@ use api::work::v1::ManifestWork;
 use object::{Gvk, Key, Metadata as _, Random};
 use preview::{read, unavailable};
 use reconcile::{
-    Act, Acted, Caches, Command, Decided, Dispatcher, DispatcherLimits, Failure, Lookup, LookupAnswer, Outcome,
-    Planning, Query, Representation, Scope, Site, Source, View, WatchedKind, WatcherEvent,
+    Act, Acted, Caches, Command, Decided, Dispatcher, DispatcherLimits, Failure, Lookup, LookupAnswer,
+    Outcome, Planning, Query, Representation, Scope, Site, Source, View, WatchedKind, WatcherEvent,
 };
 use store::Watch;
 

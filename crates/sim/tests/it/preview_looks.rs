@@ -11,8 +11,8 @@ use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{APPLIED_DIGEST_ANNOTATION, CONFIG_REPO_ANNOTATION};
 use api::work::v1::ManifestWork;
 use object::{Metadata as _, Object};
-use sim::World;
 use preview::{ChangeType, HubSnapshot, Preview, Verdict, WorkChange};
+use sim::World;
 
 /// The state of a hub, to the extent that a preview describes it.
 pub(crate) struct Look {

@@ -17,11 +17,9 @@ use api::names::GITOPS_GROUP;
 use api::work::v1::ManifestWork;
 use object::tree::FileTree;
 use object::{Key, Metadata as _, Object};
+use preview::{HubSnapshot, Preview, ProposedCommit, ReportedHub, Verdict, of_report, preview, with_commits};
 use sim::World;
 use sim::history::Content;
-use preview::{
-    HubSnapshot, Preview, ProposedCommit, ReportedHub, Verdict, of_report, preview, with_commits,
-};
 
 fn policy(world: &mut World, spec: Value) {
     put(

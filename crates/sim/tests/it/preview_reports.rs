@@ -14,12 +14,12 @@ use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
 use engine::report::{SnapshotReader, snapshot};
 use object::tree::{Checkout, FileTree};
 use object::{Key, Object, Random};
-use sim::World;
-use sim::history::Content;
 use preview::{
     HubSnapshot, LeftOut, Preview, PreviewError, PreviewScope, ProposedCommit, ReportedHub, Verdict,
     of_report, preview, same_as_applied,
 };
+use sim::World;
+use sim::history::Content;
 use store::{Patch, ResourcePath, WriteOptions};
 
 /// Returns the snapshot files of the newest report.

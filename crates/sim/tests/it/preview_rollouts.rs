@@ -12,8 +12,8 @@ use super::previews::{commit, fleet, previewed};
 use api::gitops::v1alpha1::RolloutPolicy;
 use api::names::{ADDON_NAME_LABEL, GITOPS_GROUP, WORK_REPLICA_SET_LABEL};
 use object::{Metadata as _, Object};
-use sim::history::Content;
 use preview::{Preview, ProposedCommit};
+use sim::history::Content;
 use sim::{World, Write};
 
 /// Minutes for a fleet to come to rest. In each, a rollout may ask for an approval.

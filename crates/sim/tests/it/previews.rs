@@ -18,8 +18,8 @@ use api::names::{APPROVE_PLAN_ANNOTATION, GITOPS_GROUP};
 use controllers::random_values;
 use object::tree::{Checkout, Collision, FileTree};
 use object::{Key, Random};
-use sim::history::Content;
 use preview::{ChangeType, HubSnapshot, Preview, ProposedCommit, RolloutChanges, Verdict, preview};
+use sim::history::Content;
 use sim::{World, workload};
 
 /// Number of histories in a run, with [`COMMITS`] commits each. `WHEELWRIGHT_PREVIEWS=250`, as in `make chaos`,

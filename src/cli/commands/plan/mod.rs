@@ -26,8 +26,8 @@ use crate::shell;
 use age::ReportAge;
 use object::text::plain;
 use object::{Key, Object};
-use request::Request;
 use preview::{HubSnapshot, Preview, PreviewError, Verdict};
+use request::Request;
 
 /// Show what a commit would do to a hub and its fleet, before you merge it.
 ///
