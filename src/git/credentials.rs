@@ -250,7 +250,7 @@ mod tests {
             ),
             (
                 &[("githubAppID", "1"), ("githubAppInstallationID", "2"), ("githubAppPrivateKey", "x")],
-                "no key in PEM",
+                "it is not a PEM key",
             ),
             (&[("proxy", "socks5://x:1")], "key proxy of the Secret"),
             (&[("password", "a\nhost=evil")], "key token or password"),

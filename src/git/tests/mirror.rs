@@ -287,7 +287,10 @@ fn files_that_are_too_large_are_refused_by_name() {
     let cases = [
         (TreeLimits { files: 1, ..TreeLimits::default() }, "more than 1 files"),
         (TreeLimits { total_bytes: 5, ..TreeLimits::default() }, "larger than 0 MiB in total"),
-        (TreeLimits { depth: 1, ..TreeLimits::default() }, "cannot read deep/er: more than 1 directories"),
+        (
+            TreeLimits { depth: 1, ..TreeLimits::default() },
+            "cannot read deep/er: more than 1 levels of directories",
+        ),
         (TreeLimits { path_bytes: 5, ..TreeLimits::default() }, "its path is longer than 5 bytes"),
     ];
     for (limits, part) in cases {
