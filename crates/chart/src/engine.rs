@@ -52,7 +52,7 @@ pub(crate) fn render(chart: &Chart, release: &Release) -> Result<Output, Error> 
         let Some(file) = files.get(*path) else { continue };
         set.add(&Rc::from(path.as_str()), &file.text).map_err(|error| {
             let line = u32::try_from(error.line).ok();
-            Error::new(format!("parse error at ({path}:{}): {}", error.line, error.why))
+            Error::new(format!("parse error at ({path}:{}): {}", error.line, error.reason))
                 .in_file(path, line)
                 .hint("correct the template at this line")
         })?;
@@ -88,7 +88,7 @@ fn env((fresh, purpose): (Fresh, Purpose), limits: Work) -> Env {
 pub(crate) fn text(template: &str, fresh: Fresh) -> Result<(String, Vec<Draw>), Error> {
     const NAME: &str = "name-template";
     let mut set = Set::default();
-    set.add(&Rc::from(NAME), template).map_err(|error| Error::new(error.why))?;
+    set.add(&Rc::from(NAME), template).map_err(|error| Error::new(error.reason))?;
     let env = env((fresh, Purpose::Comparison), Work::MAX);
     let output = exec::run(&env, &Rc::new(set), NAME, Value::Nil)?;
     Ok((output, env.fresh.into_draws()))

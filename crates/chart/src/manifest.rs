@@ -127,13 +127,13 @@ fn split(content: &str) -> Vec<&str> {
 }
 
 fn document(path: &str, text: &str) -> Result<Option<Document>, Error> {
-    let bad = |why: String| {
-        Error::new(format!("YAML parse error on {path}: {why}"))
+    let bad = |reason: String| {
+        Error::new(format!("YAML parse error on {path}: {reason}"))
             .in_file(path, None)
             .hint("lines are counted in what the template makes; `wheelwright render --chart` with other values shows it")
     };
     let value =
-        crate::yaml::read(text).map_err(|why| bad(format!("error converting YAML to JSON: {why}")))?;
+        crate::yaml::read(text).map_err(|reason| bad(format!("error converting YAML to JSON: {reason}")))?;
     let head = match value {
         Value::Map(map) => map,
         Value::Missing | Value::Nil => Map::new(std::collections::BTreeMap::new()),

@@ -183,13 +183,15 @@ fn render_with(
 fn given_values(request: &Request<'_>) -> Result<Map, Error> {
     let mut values = Map::new(Fields::new());
     for Values { file, text } in request.values {
-        let refused = |why: String| Error::new(why).in_file(file, None);
+        let refused = |reason: String| Error::new(reason).in_file(file, None);
         match crate::yaml::read(text) {
             Ok(Value::Map(map)) => values = merged(&values, &map),
             Ok(Value::Missing | Value::Nil) => {}
             Ok(_) => return Err(refused("the values are not a map".to_owned())),
-            Err(why) => {
-                return Err(refused(format!("failed to parse values: error converting YAML to JSON: {why}")));
+            Err(reason) => {
+                return Err(refused(format!(
+                    "failed to parse values: error converting YAML to JSON: {reason}"
+                )));
             }
         }
     }

@@ -121,10 +121,10 @@ fn public_charts_render_as_in_helm() {
                 }
                 match compare(&case, &tree) {
                     Ok(()) => same += 1,
-                    Err(why) if why.contains("is not supported yet") => unsupported += 1,
+                    Err(reason) if reason.contains("is not supported yet") => unsupported += 1,
                     Err(_) if DIFFERENT.iter().any(|(case, _)| name.starts_with(case)) => known += 1,
-                    Err(why) => {
-                        different.insert(name, why);
+                    Err(reason) => {
+                        different.insert(name, reason);
                     }
                 }
             }
@@ -134,6 +134,6 @@ fn public_charts_render_as_in_helm() {
     println!(
         "charts: {same} cases as in helm, {unsupported} need a function that is not supported, {differ} differ"
     );
-    let report: String = different.iter().map(|(name, why)| format!("{name}: {why}\n")).collect();
+    let report: String = different.iter().map(|(name, reason)| format!("{name}: {reason}\n")).collect();
     assert!(different.is_empty(), "{} differ:\n{report}", different.len());
 }

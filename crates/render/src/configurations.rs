@@ -56,5 +56,5 @@ impl Build<'_> {
 
 fn json_of(file: &str, node: &Node) -> Result<Json> {
     node.to_json(Reading::Yaml11)
-        .map_err(|(line, why)| Box::new(RenderError::new(Reason::InvalidValue, file, why.0).line(line)))
+        .map_err(|(line, reason)| Box::new(RenderError::new(Reason::InvalidValue, file, reason.0).line(line)))
 }

@@ -34,15 +34,15 @@ impl<'a> Decryption<'a> {
         if !sops::is_encrypted(path, bytes) {
             return Ok(None);
         }
-        let refuse = |why: String| {
-            RenderError::new(Reason::Encrypted, "", format!("{path:?} is encrypted with SOPS: {why}"))
+        let refuse = |reason: String| {
+            RenderError::new(Reason::Encrypted, "", format!("{path:?} is encrypted with SOPS: {reason}"))
         };
         let Some(files) = self.files else {
             let hint = "set spec.decryption of the ConfigRepo; on the command line, set SOPS_AGE_KEY_FILE";
             return Err(refuse("there is no key to decrypt it".into()).hint(hint).into());
         };
         let keys = self.keys.get_or_init(|| Keys::from_files(files.as_ref().map_err(Clone::clone)?));
-        let keys = keys.as_ref().map_err(|why| refuse(why.clone()))?;
+        let keys = keys.as_ref().map_err(|reason| refuse(reason.clone()))?;
         Ok(Some(sops::decrypt(path, bytes, keys).map_err(|error| refuse(error.to_string()))?))
     }
 }

@@ -136,7 +136,7 @@ impl RenderError {
     /// Returns an error for a text that cannot be parsed.
     pub(crate) fn malformed(file: impl Into<String>, malformed: MalformedYaml) -> Self {
         let line = malformed.line;
-        Self::new(Reason::Malformed, file, malformed.why).line(line)
+        Self::new(Reason::Malformed, file, malformed.reason).line(line)
     }
 
     /// Sets the line, unless it is already set or the argument is 0.

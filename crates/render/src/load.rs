@@ -21,7 +21,7 @@ const ARGO_HOOK: &str = "argocd.argoproj.io/hook";
 /// Fails if the text cannot be parsed or a document is not an object.
 pub(super) fn objects(file: &str, bytes: &[u8]) -> Result<Vec<Resource>> {
     let nodes = documents(bytes).map_err(|malformed| {
-        let templated = malformed.why.contains("cannot be a key") || malformed.why.contains('%');
+        let templated = malformed.reason.contains("cannot be a key") || malformed.reason.contains('%');
         let error = RenderError::malformed(file, malformed);
         let hint = templated.then(|| "templates are not rendered; commit their output instead".to_owned());
         Box::new(error.hint_maybe(hint))

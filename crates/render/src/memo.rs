@@ -76,9 +76,10 @@ impl RenderMemo {
 }
 
 fn rendered(resource: &Resource) -> Result<RenderedObject> {
-    let invalid = |why: String| Box::new(RenderError::at(Reason::InvalidValue, &resource.location, why));
-    let json = resource.node.to_json(Reading::Objects).map_err(|(_, why)| invalid(why.0))?;
-    let object = Object::from_value(json).map_err(|why| invalid(why.to_string()))?;
+    let invalid =
+        |reason: String| Box::new(RenderError::at(Reason::InvalidValue, &resource.location, reason));
+    let json = resource.node.to_json(Reading::Objects).map_err(|(_, reason)| invalid(reason.0))?;
+    let object = Object::from_value(json).map_err(|reason| invalid(reason.to_string()))?;
     let release_namespace = resource.release_namespace.clone();
     Ok(RenderedObject { object, origin: resource.location.clone(), release_namespace })
 }

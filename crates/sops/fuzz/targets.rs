@@ -74,8 +74,8 @@ fn file(data: &[u8]) {
 fn key(data: &[u8]) {
     for name in ["a.agekey", "a.asc"] {
         let files = KeyFiles(Arc::new(BTreeMap::from([(name.to_owned(), data.to_vec())])));
-        if let Err(why) = Keys::from_files(&files) {
-            assert!(why.starts_with("the"), "{why}");
+        if let Err(reason) = Keys::from_files(&files) {
+            assert!(reason.starts_with("the"), "{reason}");
         }
     }
 }

@@ -16,12 +16,12 @@ pub enum Error {
     #[error("the value of {0:?} is not the one that sops encrypted; restore it, or encrypt the file again")]
     Value(String),
     /// A value has another form than `sops` gives it.
-    #[error("the value of {key:?} {why}")]
+    #[error("the value of {key:?} {reason}")]
     Form {
         /// The path of the value.
         key: String,
         /// The mistake.
-        why: &'static str,
+        reason: &'static str,
     },
     /// The values are not the ones that `sops` encrypted together.
     #[error(

@@ -41,7 +41,7 @@ impl Keys {
                 (_, true) => openpgp::parse_all(bytes).map(|secrets| keys.openpgp.extend(secrets)),
                 (false, false) => Ok(()),
             };
-            read.map_err(|why| format!("the key file {name:?} {why}"))?;
+            read.map_err(|reason| format!("the key file {name:?} {reason}"))?;
         }
         match keys.age.len() + keys.openpgp.len() {
             0 => Err(format!("there is no key file whose name ends with {AGE} or {OPENPGP}")),

@@ -191,8 +191,8 @@ fn authenticated(value: &Value) -> Vec<u8> {
     }
 }
 
-fn form(place: &str, why: &'static str) -> Error {
-    Error::Form { key: shown(place), why }
+fn form(place: &str, reason: &'static str) -> Error {
+    Error::Form { key: shown(place), reason }
 }
 
 fn shown(place: &str) -> String {

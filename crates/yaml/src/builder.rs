@@ -19,7 +19,7 @@ const CORE_TAGS: &str = "tag:yaml.org,2002:";
 pub struct MalformedYaml {
     /// The line, counted from 1.
     pub line: u32,
-    pub why: String,
+    pub reason: String,
 }
 
 pub(super) type Result<T> = std::result::Result<T, MalformedYaml>;
@@ -96,7 +96,7 @@ impl Builder {
                 let is_dash = matches!(e.kind(), ErrorKind::PlainScalarStartsWithDashFlowIndicator);
                 let at = text.char_indices().nth(e.marker().index()).filter(|(_, c)| *c == '-');
                 self.lone_dash = at.filter(|_| is_dash).map(|(at, _)| at);
-                MalformedYaml { line: self.line(e.marker().line()), why: e.info() }
+                MalformedYaml { line: self.line(e.marker().line()), reason: e.info() }
             })?;
             let done = match event {
                 Event::DocumentEnd => break,
@@ -150,7 +150,10 @@ impl Builder {
     fn count(&mut self, values: usize, line: u32) -> Result<()> {
         self.values += values;
         if self.values > MAX_VALUES {
-            return Err(MalformedYaml { line, why: format!("the file has more than {MAX_VALUES} values") });
+            return Err(MalformedYaml {
+                line,
+                reason: format!("the file has more than {MAX_VALUES} values"),
+            });
         }
         Ok(())
     }
@@ -160,14 +163,14 @@ impl Builder {
         let values = node.size();
         self.copied.values += values;
         self.copied.bytes = self.copied.bytes.saturating_add(node.text_bytes());
-        let why = if self.copied.values > MAX_COPIED_VALUES {
+        let reason = if self.copied.values > MAX_COPIED_VALUES {
             format!("anchors and aliases make more than {MAX_COPIED_VALUES} values in one file")
         } else if self.copied.bytes > MAX_COPIED_BYTES {
             format!("anchors and aliases copy more than {MAX_COPIED_BYTES} bytes in one file")
         } else {
             return self.count(values, line);
         };
-        Err(MalformedYaml { line, why })
+        Err(MalformedYaml { line, reason })
     }
 
     fn open(&mut self, stack: &mut Vec<Frame>, open: Frame) -> Result<()> {
@@ -176,11 +179,11 @@ impl Builder {
         if stack.len() >= MAX_DEPTH {
             return Err(MalformedYaml {
                 line,
-                why: format!("lists and maps are nested more than {MAX_DEPTH} levels deep"),
+                reason: format!("lists and maps are nested more than {MAX_DEPTH} levels deep"),
             });
         }
         if let Some(Frame { node: Node { value: Value::Map(_), .. }, key: None, .. }) = stack.last() {
-            return Err(MalformedYaml { line, why: "a list or map cannot be a key".into() });
+            return Err(MalformedYaml { line, reason: "a list or map cannot be a key".into() });
         }
         stack.push(open);
         Ok(())
@@ -208,7 +211,10 @@ impl Builder {
     fn alias(&mut self, id: usize, span: &Span) -> Result<Node> {
         let line = self.line(span.start.line());
         let Some(node) = self.anchors.remove(&id) else {
-            return Err(MalformedYaml { line, why: "the alias refers to a value that contains it".into() });
+            return Err(MalformedYaml {
+                line,
+                reason: "the alias refers to a value that contains it".into(),
+            });
         };
         self.count_copy(&node, line)?;
         let copy = node.clone();
@@ -265,7 +271,8 @@ impl Frame {
                     _ if !self.merges.is_empty() && repeated == DuplicateKeys::Refused => {
                         return Err(MalformedYaml {
                             line: key.line,
-                            why: "\"<<\" occurs twice in this map; use one \"<<\" with a list of maps".into(),
+                            reason: "\"<<\" occurs twice in this map; use one \"<<\" with a list of maps"
+                                .into(),
                         });
                     }
                     Value::Map(_) => self.merges.push(node),
@@ -275,23 +282,26 @@ impl Frame {
                     Value::List(_) | Value::Scalar(_) => {
                         return Err(MalformedYaml {
                             line: key.line,
-                            why: "\"<<\" can only merge maps".into(),
+                            reason: "\"<<\" can only merge maps".into(),
                         });
                     }
                 }
             }
             (Value::Map(map), Some(key)) => {
                 if let (Some(first), DuplicateKeys::Refused) = (map.get(&key.text), repeated) {
-                    let why = format!(
+                    let reason = format!(
                         "the key {:?} occurs twice in this map, first in line {}",
                         key.text, first.line
                     );
-                    return Err(MalformedYaml { line: key.line, why });
+                    return Err(MalformedYaml { line: key.line, reason });
                 }
                 map.insert(key.text, Entry { key_style: key.style, line: key.line, node });
             }
             (Value::Map(_), None) => {
-                return Err(MalformedYaml { line: node.line, why: "a list or map cannot be a key".into() });
+                return Err(MalformedYaml {
+                    line: node.line,
+                    reason: "a list or map cannot be a key".into(),
+                });
             }
             (Value::Scalar(_), _) => {}
         }
@@ -304,7 +314,7 @@ fn key_of(node: Node, anchor: usize, builder: &mut Builder) -> Result<Key> {
     match node.value {
         Value::Scalar(scalar) => Ok(Key { text: scalar.text, style: scalar.style, line: node.line }),
         Value::List(_) | Value::Map(_) => {
-            Err(MalformedYaml { line: node.line, why: "a list or map cannot be a key".into() })
+            Err(MalformedYaml { line: node.line, reason: "a list or map cannot be a key".into() })
         }
     }
 }
@@ -319,7 +329,7 @@ fn merge_into(node: &mut Node, merged: Node) -> Result<()> {
             }
             Ok(())
         }
-        _ => Err(MalformedYaml { line, why: "\"<<\" can only merge maps".into() }),
+        _ => Err(MalformedYaml { line, reason: "\"<<\" can only merge maps".into() }),
     }
 }
 
@@ -333,9 +343,10 @@ fn explicit(tag: &WrittenTag, line: u32) -> Result<Tag> {
         (CORE_TAGS, "float") => Ok(Tag::Float),
         (CORE_TAGS, "timestamp") => Ok(Tag::Timestamp),
         (CORE_TAGS, "binary") => Ok(Tag::Binary),
-        (handle, suffix) => {
-            Err(MalformedYaml { line, why: format!("the tag {handle}{suffix} has no meaning in an object") })
-        }
+        (handle, suffix) => Err(MalformedYaml {
+            line,
+            reason: format!("the tag {handle}{suffix} has no meaning in an object"),
+        }),
     }
 }
 
@@ -343,7 +354,7 @@ fn check_tag(tag: Option<&WrittenTag>, expected: &str, line: u32) -> Result<()> 
     match tag {
         Some(tag) if (tag.handle(), tag.suffix()) != (CORE_TAGS, expected) => Err(MalformedYaml {
             line,
-            why: format!("the tag {}{} has no meaning in an object", tag.handle(), tag.suffix()),
+            reason: format!("the tag {}{} has no meaning in an object", tag.handle(), tag.suffix()),
         }),
         Some(_) | None => Ok(()),
     }

@@ -47,7 +47,7 @@ fn read(bytes: &[u8], repeated: DuplicateKeys) -> Result<Vec<Node>> {
         if documents.len() > MAX_DOCUMENTS {
             return Err(MalformedYaml {
                 line: first_line + 1,
-                why: format!("the file has more than {MAX_DOCUMENTS} documents"),
+                reason: format!("the file has more than {MAX_DOCUMENTS} documents"),
             });
         }
     }
@@ -56,14 +56,17 @@ fn read(bytes: &[u8], repeated: DuplicateKeys) -> Result<Vec<Node>> {
 
 fn decode(bytes: &[u8]) -> Result<String> {
     if bytes.len() > MAX_FILE_BYTES {
-        return Err(MalformedYaml { line: 1, why: format!("the file has more than {MAX_FILE_BYTES} bytes") });
+        return Err(MalformedYaml {
+            line: 1,
+            reason: format!("the file has more than {MAX_FILE_BYTES} bytes"),
+        });
     }
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        return Err(MalformedYaml { line: 1, why: "the file is encoded in UTF-16; use UTF-8".into() });
+        return Err(MalformedYaml { line: 1, reason: "the file is encoded in UTF-16; use UTF-8".into() });
     }
     let text = std::str::from_utf8(bytes).map_err(|e| {
         let before = bytes.get(..e.valid_up_to()).unwrap_or_default();
-        MalformedYaml { line: line_at(before), why: "not UTF-8 text".into() }
+        MalformedYaml { line: line_at(before), reason: "not UTF-8 text".into() }
     })?;
     let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
     // YAML 1.1 also breaks lines at this character.
@@ -88,7 +91,7 @@ fn split(text: &str) -> Result<Vec<(u32, &str)>> {
             if !(after.is_empty() || after.starts_with('#')) {
                 return Err(MalformedYaml {
                     line: line + 1,
-                    why: format!("only a comment may follow \"---\", not {after:?}"),
+                    reason: format!("only a comment may follow \"---\", not {after:?}"),
                 });
             }
             parts.push((first_line, text.get(start..at).unwrap_or_default()));

@@ -102,7 +102,8 @@ fn key(call: Call<'_>, at: Option<usize>, random: &mut Random) -> Result<Private
     match at {
         Some(at) => {
             call.env.budget.work(GIVEN_STEPS)?;
-            Ok(PrivateKey::from_pem(call.str(at)).map_err(|why| format!("parsing private key: {why}"))?)
+            Ok(PrivateKey::from_pem(call.str(at))
+                .map_err(|reason| format!("parsing private key: {reason}"))?)
         }
         None => rsa(call, random, 2_048),
     }
@@ -114,7 +115,8 @@ fn rsa(call: Call<'_>, random: &mut Random, bits: u32) -> Result<PrivateKey, Fau
         return Ok(PrivateKey::ecdsa(random));
     }
     call.env.budget.work(RSA_STEPS * u64::from(bits / 2_048).pow(3))?;
-    Ok(PrivateKey::rsa(random, bits as usize).map_err(|why| format!("error generating rsa key: {why}"))?)
+    Ok(PrivateKey::rsa(random, bits as usize)
+        .map_err(|reason| format!("error generating rsa key: {reason}"))?)
 }
 
 /// Reads the arguments that server and client certificates share.

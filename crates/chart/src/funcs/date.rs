@@ -35,8 +35,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Ok(time(parse(call.str(0), call.str(1)).unwrap_or_else(zero)))
     }),
     Function::new("mustToDate", &[Type::Str, Type::Str], |call| {
-        let why = || format!("parsing time {:?} as {:?}: cannot parse", call.str(1), call.str(0));
-        Ok(time(parse(call.str(0), call.str(1)).ok_or_else(why)?))
+        let reason = || format!("parsing time {:?} as {:?}: cannot parse", call.str(1), call.str(0));
+        Ok(time(parse(call.str(0), call.str(1)).ok_or_else(reason)?))
     }),
     Function::new("unixEpoch", &[Type::Time], |call| {
         text(&time_of(call, 0).timestamp().as_second().to_string())
@@ -56,8 +56,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("durationRound", &[Type::Any], |call| text(&rounded(nanoseconds(call)))),
     Function::new("mustToDuration", &[Type::Any], |call| match call.arg(0) {
         Value::Str(written) => {
-            let why = || format!("time: invalid duration {:?}", &**written);
-            Ok(Value::Object(Rc::new(Object::Duration(parse_duration(written).ok_or_else(why)?))))
+            let reason = || format!("time: invalid duration {:?}", &**written);
+            Ok(Value::Object(Rc::new(Object::Duration(parse_duration(written).ok_or_else(reason)?))))
         }
         other => Ok(Value::Object(Rc::new(Object::Duration(to_int64(other).saturating_mul(1_000_000_000))))),
     }),
@@ -100,8 +100,8 @@ fn in_zone(call: Call<'_>) -> Outcome {
 }
 
 fn modified(call: Call<'_>) -> Result<Value, String> {
-    let why = || format!("time: invalid duration {:?}", call.str(0));
-    let duration = SignedDuration::from_nanos(parse_duration(call.str(0)).ok_or_else(why)?);
+    let reason = || format!("time: invalid duration {:?}", call.str(0));
+    let duration = SignedDuration::from_nanos(parse_duration(call.str(0)).ok_or_else(reason)?);
     let moved = time_of(call, 1).checked_add(duration).map_err(|error| error.to_string())?;
     Ok(time(moved))
 }

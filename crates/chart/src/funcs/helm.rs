@@ -43,7 +43,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("fromJson", &[Type::Str], from_json),
     Function::new("mustFromJson", &[Type::Str], |call| Ok(yaml::json::read(call.str(0))?)),
     Function::new("fromJsonArray", &[Type::Str], from_json_array),
-    Function::new("toToml", &[Type::Any], |call| text(&toml::print(call.arg(0)).unwrap_or_else(|why| why))),
+    Function::new("toToml", &[Type::Any], |call| {
+        text(&toml::print(call.arg(0)).unwrap_or_else(|reason| reason))
+    }),
     Function::new("fromToml", &[Type::Str], |_| {
         Err(Fault::unsupported("this function is not supported yet"))
     }),
@@ -79,7 +81,7 @@ fn tpl(call: Call<'_>) -> Outcome {
     let set = call.set.layer(&name, template).map_err(|error| {
         Fault::text(format!(
             "cannot parse template {template:?}: template: gotpl:{}: {}",
-            error.line, error.why
+            error.line, error.reason
         ))
     })?;
     let output = exec::run(call.env, &set, &name, call.arg(1).clone()).map_err(|fault| Fault {
@@ -93,13 +95,13 @@ fn json(call: Call<'_>, style: Style, swallows: bool) -> Outcome {
     match yaml::json::print(call.arg(0), style) {
         Ok(json) => text(&json),
         Err(_) if swallows => text(""),
-        Err(why) => Err(why.into()),
+        Err(reason) => Err(reason.into()),
     }
 }
 
 /// Returns a map with the error. `fromYaml` and `fromJson` return it instead of failing.
-fn error_map(why: String) -> Value {
-    Value::Map([("Error", Value::str(why))].into_iter().collect())
+fn error_map(reason: String) -> Value {
+    Value::Map([("Error", Value::str(reason))].into_iter().collect())
 }
 
 fn from_yaml(call: Call<'_>) -> Outcome {
@@ -112,7 +114,7 @@ fn from_yaml(call: Call<'_>) -> Outcome {
              map[string]interface {{}}",
             json_type(&other)
         )),
-        Err(why) => error_map(format!("error converting YAML to JSON: {why}")),
+        Err(reason) => error_map(format!("error converting YAML to JSON: {reason}")),
     })
 }
 
@@ -126,7 +128,7 @@ fn from_yaml_array(call: Call<'_>) -> Outcome {
              []interface {{}}",
             json_type(&other)
         ))]),
-        Err(why) => Value::list(vec![Value::str(format!("error converting YAML to JSON: {why}"))]),
+        Err(reason) => Value::list(vec![Value::str(format!("error converting YAML to JSON: {reason}"))]),
     })
 }
 
@@ -145,7 +147,7 @@ fn from_json(call: Call<'_>) -> Outcome {
             "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
             json_type(&other)
         )),
-        Err(why) => error_map(why),
+        Err(reason) => error_map(reason),
     })
 }
 
@@ -157,7 +159,7 @@ fn from_json_array(call: Call<'_>) -> Outcome {
             "json: cannot unmarshal {} into Go value of type []interface {{}}",
             json_type(&other)
         ))]),
-        Err(why) => Value::list(vec![Value::str(why)]),
+        Err(reason) => Value::list(vec![Value::str(reason)]),
     })
 }
 

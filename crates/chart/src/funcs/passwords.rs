@@ -68,8 +68,8 @@ fn key(password: &str) -> [u8; 32] {
 fn bcrypt(call: Call<'_>, password: &str) -> Result<String, Fault> {
     const ENCODING: GeneralPurpose = GeneralPurpose::new(&BCRYPT, NO_PAD);
     if password.len() > 72 {
-        let why = "bcrypt: password length exceeds 72 bytes";
-        return Ok(format!("failed to encrypt string with bcrypt: {why}"));
+        let reason = "bcrypt: password length exceeds 72 bytes";
+        return Ok(format!("failed to encrypt string with bcrypt: {reason}"));
     }
     call.env.budget.work(STEPS.0)?;
     let cost = match call.env.fresh.purpose {

@@ -115,8 +115,8 @@ fn url_parse(call: Call<'_>) -> Outcome {
         && scheme.is_empty()
         && rest.split('/').next().is_some_and(|first| first.contains(':'))
     {
-        let why = "first path segment in URL cannot contain colon";
-        return Err(format!("unable to parse url: parse {url:?}: {why}").into());
+        let reason = "first path segment in URL cannot contain colon";
+        return Err(format!("unable to parse url: parse {url:?}: {reason}").into());
     }
     let is_opaque = !scheme.is_empty() && !rest.starts_with('/') && !rest.is_empty();
     let (opaque, rest) = if is_opaque { (rest, "") } else { ("", rest) };

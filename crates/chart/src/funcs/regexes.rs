@@ -58,14 +58,14 @@ fn compile_for(budget: &Budget, pattern: &str, subject: usize) -> Result<Regex, 
         }
         error => {
             let error = error.to_string();
-            let why = match error.lines().last().unwrap_or_default().trim_start_matches("error: ") {
+            let reason = match error.lines().last().unwrap_or_default().trim_start_matches("error: ") {
                 "unclosed group" => "missing closing )",
                 "unopened group" => "unexpected )",
                 "unclosed character class" => "missing closing ]",
                 "repetition operator missing expression" => "missing argument to repetition operator",
                 other => other,
             };
-            format!("error parsing regexp: {why}: `{pattern}`").into()
+            format!("error parsing regexp: {reason}: `{pattern}`").into()
         }
     })
 }

@@ -126,6 +126,6 @@ fn path_in_chart(name: &str) -> Result<String, Error> {
     Ok(path.to_owned())
 }
 
-fn damaged(why: io::Error) -> Error {
-    Error::new(format!("the archive is damaged: {why}"))
+fn damaged(reason: io::Error) -> Error {
+    Error::new(format!("the archive is damaged: {reason}"))
 }

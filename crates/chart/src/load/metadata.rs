@@ -42,8 +42,8 @@ fn texts(map: &Map, key: &str) -> Vec<String> {
 
 impl Metadata {
     pub(crate) fn parse(source: &str) -> Result<Self, Error> {
-        let value = crate::yaml::read(source).map_err(|why| {
-            Error::new(format!("cannot load Chart.yaml: error converting YAML to JSON: {why}"))
+        let value = crate::yaml::read(source).map_err(|reason| {
+            Error::new(format!("cannot load Chart.yaml: error converting YAML to JSON: {reason}"))
         })?;
         let Value::Map(written) = value else {
             return Err(Error::new("cannot load Chart.yaml: it is not a map".to_owned()));
@@ -67,8 +67,8 @@ impl Metadata {
 
     /// Adds the dependencies of a `requirements.yaml`.
     pub(crate) fn add_requirements(&mut self, source: &str) -> Result<(), Error> {
-        let value = crate::yaml::read(source).map_err(|why| {
-            Error::new(format!("cannot load requirements.yaml: error converting YAML to JSON: {why}"))
+        let value = crate::yaml::read(source).map_err(|reason| {
+            Error::new(format!("cannot load requirements.yaml: error converting YAML to JSON: {reason}"))
         })?;
         if let Value::Map(map) = value
             && let Some(found) = dependencies(&map)

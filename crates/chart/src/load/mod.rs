@@ -88,7 +88,7 @@ pub(crate) fn load(tree: &Tree, is_packed: bool) -> Result<(Chart, usize), Error
     if !is_packed {
         let rules = tree.get(".helmignore").map(|bytes| String::from_utf8_lossy(bytes).into_owned());
         let rules = Rules::parse(&rules.unwrap_or_default())
-            .map_err(|why| Error::new(why).in_file(".helmignore", None))?;
+            .map_err(|reason| Error::new(reason).in_file(".helmignore", None))?;
         files.retain(|path, _| !rules.ignore(path));
     }
     let chart = chart(files, 0, &mut room)?;
@@ -183,8 +183,8 @@ fn text(path: &str, bytes: &[u8]) -> Result<String, Error> {
 
 /// Reads a values file of a chart and merges its documents.
 fn values_of(source: &str) -> Result<Map, Error> {
-    let documents = crate::yaml::read_all(source).map_err(|why| {
-        Error::new(format!("cannot load values.yaml: error converting YAML to JSON: {why}"))
+    let documents = crate::yaml::read_all(source).map_err(|reason| {
+        Error::new(format!("cannot load values.yaml: error converting YAML to JSON: {reason}"))
     })?;
     let mut values = Map::new(Fields::new());
     for document in documents {

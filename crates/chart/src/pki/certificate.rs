@@ -64,7 +64,7 @@ impl Certificate {
     /// Validates a certificate and a key, which `buildCustomCert` returns unchanged.
     pub(crate) fn given(cert: String, key: String) -> Result<Self, String> {
         read(&cert, "decodedCert")?;
-        PrivateKey::from_pem(&key).map_err(|why| format!("error parsing private key: {why}"))?;
+        PrivateKey::from_pem(&key).map_err(|reason| format!("error parsing private key: {reason}"))?;
         Ok(Self { cert, key })
     }
 }
@@ -72,11 +72,11 @@ impl Certificate {
 impl Issuer {
     pub(crate) fn read(made: &Certificate) -> Result<Self, String> {
         let certificate = read(&made.cert, "decodedSignerCert")?;
-        let key =
-            PrivateKey::from_pem(&made.key).map_err(|why| format!("error parsing private key: {why}"))?;
+        let key = PrivateKey::from_pem(&made.key)
+            .map_err(|reason| format!("error parsing private key: {reason}"))?;
         if key.public_key()? != certificate.tbs_certificate.subject_public_key_info {
-            let why = "x509: provided PrivateKey doesn't match parent's PublicKey";
-            return Err(format!("error creating certificate: {why}"));
+            let reason = "x509: provided PrivateKey doesn't match parent's PublicKey";
+            return Err(format!("error creating certificate: {reason}"));
         }
         Ok(Self { certificate, key })
     }
@@ -102,7 +102,8 @@ impl Profile<'_> {
         let signed = body.and_then(|body| Ok((body.to_der()?, body)));
         let (bytes, tbs_certificate) =
             signed.map_err(|error| format!("error creating certificate: {error}"))?;
-        let signature = signer.sign(&bytes).map_err(|why| format!("error creating certificate: {why}"))?;
+        let signature =
+            signer.sign(&bytes).map_err(|reason| format!("error creating certificate: {reason}"))?;
         let certificate = BitString::from_bytes(&signature).and_then(|signature| {
             let signature_algorithm = signer.algorithm();
             x509_cert::Certificate { tbs_certificate, signature_algorithm, signature }.to_der()

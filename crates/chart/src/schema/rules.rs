@@ -46,8 +46,8 @@ pub(super) fn whole(schema: &Fields, value: &Json, draft: u16) -> Option<String>
         });
     }
     let format = schema.get("format").and_then(Json::as_str).filter(|_| draft < 2019)?;
-    let why = format::refused(format, value.as_str()?)?;
-    Some(format!("{} is not valid {format}: {why}", shown(value)))
+    let reason = format::refused(format, value.as_str()?)?;
+    Some(format!("{} is not valid {format}: {reason}", shown(value)))
 }
 
 fn type_of(value: &Json) -> &'static str {

@@ -111,8 +111,8 @@ impl Validator<'_> {
                 if let Some(pattern) = schema.get("pattern").and_then(Json::as_str)
                     && !regexes::matches(self.budget, pattern, text)?
                 {
-                    let why = format!("{} does not match pattern {}", quoted(text), quoted(pattern));
-                    findings.violations.push(whole.violation(why));
+                    let reason = format!("{} does not match pattern {}", quoted(text), quoted(pattern));
+                    findings.violations.push(whole.violation(reason));
                 }
             }
             Json::Number(number) => {

@@ -21,8 +21,8 @@ impl Exec<'_> {
             return self.error(first.pos, first, format!("{name:?} is not a defined function"));
         };
         let count = args.len() + usize::from(last.is_some());
-        if let Some(why) = wrong_count(function, count) {
-            return self.error(first.pos, first, why);
+        if let Some(reason) = wrong_count(function, count) {
+            return self.error(first.pos, first, reason);
         }
         if matches!(&**name, "and" | "or") {
             return self.short_circuit(dot, &**name == "or", args, last);
@@ -114,7 +114,7 @@ impl Exec<'_> {
                 if typ.takes(&value) {
                     return Ok(value);
                 }
-                let why = match typ {
+                let reason = match typ {
                     Type::Map | Type::List => format!("can't handle {arg} for arg of type {}", typ.name()),
                     Type::Int => format!("expected integer; found {arg}"),
                     Type::Float => format!("expected float; found {arg}"),
@@ -122,7 +122,7 @@ impl Exec<'_> {
                         format!("expected {}; found {arg}", typ.name())
                     }
                 };
-                self.error(arg.pos, arg, why)
+                self.error(arg.pos, arg, reason)
             }
             _ => {
                 let value = self.any_argument(dot, arg)?;
@@ -139,8 +139,8 @@ impl Exec<'_> {
             }
             Value::Missing => self.error(node.pos, node, format!("invalid value; expected {}", typ.name())),
             Value::Nil => {
-                let why = format!("wrong type for value; expected {}; got interface {{}}", typ.name());
-                self.error(node.pos, node, why)
+                let reason = format!("wrong type for value; expected {}; got interface {{}}", typ.name());
+                self.error(node.pos, node, reason)
             }
             // A list of strings is not a `[]interface {}`. Sprig's functions for lists accept any value instead.
             Value::List(List { element: Element::Str | Element::Int, .. }) if typ == Type::List => {
@@ -152,8 +152,8 @@ impl Exec<'_> {
     }
 
     fn mismatch(&self, typ: Type, value: &Value, node: &Arg) -> Result<Value> {
-        let why = format!("wrong type for value; expected {}; got {}", typ.name(), value.type_name());
-        self.error(node.pos, node, why)
+        let reason = format!("wrong type for value; expected {}; got {}", typ.name(), value.type_name());
+        self.error(node.pos, node, reason)
     }
 }
 

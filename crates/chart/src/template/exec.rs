@@ -72,10 +72,10 @@ impl Exec<'_> {
         &self,
         pos: Pos,
         context: &dyn std::fmt::Display,
-        why: impl Into<Fault>,
+        reason: impl Into<Fault>,
     ) -> Result<T> {
         let location = self.tree.location(pos);
-        Err(why.into().at(location, &self.tree.name, context))
+        Err(reason.into().at(location, &self.tree.name, context))
     }
 
     fn walk_all(&mut self, dot: &Value, nodes: &[Node]) -> Result<Flow> {
@@ -173,12 +173,12 @@ impl Exec<'_> {
     }
 
     fn cannot_range(&self, branch: &Branch, value: &Value) -> Result<Flow> {
-        let why = format!("range can't iterate over {}", crate::print::text(value));
+        let reason = format!("range can't iterate over {}", crate::print::text(value));
         // At this point, Go has evaluated the last word of the pipeline and prints it.
         let last = branch.pipe.commands.last().and_then(|command| command.args.first());
         match last {
-            Some(arg) => self.error(arg.pos, arg, why),
-            None => self.error(branch.pos, &branch.pipe, why),
+            Some(arg) => self.error(arg.pos, arg, reason),
+            None => self.error(branch.pos, &branch.pipe, reason),
         }
     }
 
@@ -358,10 +358,10 @@ impl Exec<'_> {
             Value::Object(object) => match object.field(name, args) {
                 Ok(Some(value)) => Ok(value),
                 Ok(None) => {
-                    let why = format!("can't evaluate field {name} in type {}", object.type_name());
-                    self.error(node.pos, node, why)
+                    let reason = format!("can't evaluate field {name} in type {}", object.type_name());
+                    self.error(node.pos, node, reason)
                 }
-                Err(why) => self.error(node.pos, node, format!("error calling {name}: {why}")),
+                Err(reason) => self.error(node.pos, node, format!("error calling {name}: {reason}")),
             },
             other => {
                 let literal = matches!(node.kind, ArgKind::Chain(..));

@@ -47,7 +47,7 @@ impl Token<'_> {
 #[derive(Debug)]
 struct LexError {
     pos: usize,
-    why: String,
+    reason: String,
 }
 
 type Result<T> = std::result::Result<T, LexError>;
@@ -59,11 +59,11 @@ const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
 /// Returns the tokens before the end or the first error.
 pub(super) fn tokens(text: &str) -> (Vec<Token<'_>>, Option<String>) {
     let mut lexer = Lexer { text, pos: 0, parens: 0, tokens: Vec::new() };
-    let why = lexer.run().err().map(|LexError { pos, why }| {
+    let reason = lexer.run().err().map(|LexError { pos, reason }| {
         lexer.tokens.push(Token { kind: Kind::Error, pos, text: "" });
-        why
+        reason
     });
-    (lexer.tokens, why)
+    (lexer.tokens, reason)
 }
 
 struct Lexer<'a> {
@@ -87,8 +87,8 @@ impl<'a> Lexer<'a> {
         self.tokens.push(Token { kind, pos: start, text });
     }
 
-    fn error<T>(&self, pos: usize, why: impl Into<String>) -> Result<T> {
-        Err(LexError { pos, why: why.into() })
+    fn error<T>(&self, pos: usize, reason: impl Into<String>) -> Result<T> {
+        Err(LexError { pos, reason: reason.into() })
     }
 
     fn run(&mut self) -> Result<()> {

@@ -53,7 +53,7 @@ impl Tree {
 #[derive(Clone, Debug)]
 pub(crate) struct ParseError {
     pub(crate) line: usize,
-    pub(crate) why: String,
+    pub(crate) reason: String,
 }
 
 type Result<T> = std::result::Result<T, ParseError>;
@@ -128,16 +128,16 @@ impl<'a> Parser<'a> {
         self.next()
     }
 
-    fn error<T>(&self, why: impl Into<String>) -> Result<T> {
+    fn error<T>(&self, reason: impl Into<String>) -> Result<T> {
         let pos =
             self.tokens.get(self.at.saturating_sub(1)).or(self.tokens.last()).map_or(0, |token| token.pos);
         let line = 1 + self.text.bytes().take(pos).filter(|byte| *byte == b'\n').count();
-        Err(ParseError { line, why: why.into() })
+        Err(ParseError { line, reason: reason.into() })
     }
 
     fn unexpected<T>(&self, token: Token<'_>, context: &str) -> Result<T> {
-        if let (Kind::Error, Some(why)) = (token.kind, &self.unreadable) {
-            return self.error(why.as_str());
+        if let (Kind::Error, Some(reason)) = (token.kind, &self.unreadable) {
+            return self.error(reason.as_str());
         }
         let shown = match token.kind {
             Kind::End => "EOF".to_owned(),

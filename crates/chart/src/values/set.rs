@@ -15,7 +15,7 @@ pub(crate) fn set(values: &Map, text: &str, as_strings: bool) -> Result<(), Erro
         let value = typed(&value, as_strings)?;
         let root = Value::Map(values.clone());
         assign(&root, &path, value)
-            .map_err(|why| Error::new(format!("failed parsing --set data: key {key:?} {why}")))?;
+            .map_err(|reason| Error::new(format!("failed parsing --set data: key {key:?} {reason}")))?;
     }
     Ok(())
 }
@@ -65,7 +65,7 @@ fn pairs(text: &str) -> Result<Vec<(String, String)>, Error> {
 }
 
 fn path(key: &str) -> Result<Vec<Step>, Error> {
-    let bad = |why: &str| Error::new(format!("failed parsing --set data: key {key:?} {why}"));
+    let bad = |reason: &str| Error::new(format!("failed parsing --set data: key {key:?} {reason}"));
     let mut steps = Vec::new();
     let mut name = String::new();
     let mut chars = key.chars().peekable();

@@ -66,10 +66,11 @@ fn documents(text: &str, only_first: bool) -> Result<Vec<Value>, String> {
         }
         let at_end = reader.unbroken_end.is_some_and(|end| span.end.index() >= end);
         let written = span.start.index() != span.end.index();
-        let done = reader.event(event, at_end, written).map_err(|why| yaml_error(span.start.line(), &why))?;
+        let done =
+            reader.event(event, at_end, written).map_err(|reason| yaml_error(span.start.line(), &reason))?;
         if let Some(value) = done {
             match reader.stack.last_mut() {
-                Some(frame) => frame.add(value).map_err(|why| yaml_error(span.start.line(), &why))?,
+                Some(frame) => frame.add(value).map_err(|reason| yaml_error(span.start.line(), &reason))?,
                 None => root = Some(value),
             }
         }
@@ -78,11 +79,11 @@ fn documents(text: &str, only_first: bool) -> Result<Vec<Value>, String> {
 }
 
 /// Returns the error in libyaml's words. libyaml counts the lines of this error from 0.
-fn yaml_error(line: usize, why: &str) -> String {
-    match why.rsplit_once(", did not find expected ") {
+fn yaml_error(line: usize, reason: &str) -> String {
+    match reason.rsplit_once(", did not find expected ") {
         Some((_, what)) if line > 1 => format!("yaml: line {}: did not find expected {what}", line - 1),
         Some((_, what)) => format!("yaml: did not find expected {what}"),
-        None => format!("yaml: line {line}: {why}"),
+        None => format!("yaml: line {line}: {reason}"),
     }
 }
 

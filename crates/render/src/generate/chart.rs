@@ -236,7 +236,7 @@ impl Build<'_> {
     ) -> Result<Vec<Resource>> {
         let text = format!("{text}\n");
         let mut nodes = documents(text.as_bytes()).map_err(|malformed| {
-            let message = format!("line {} of the template output: {}", malformed.line, malformed.why);
+            let message = format!("line {} of the template output: {}", malformed.line, malformed.reason);
             Box::new(RenderError::new(Reason::Malformed, file, message).related(chart))
         })?;
         nodes.iter_mut().for_each(|node| node.for_each(&mut |node| node.line = 0));
@@ -402,7 +402,8 @@ fn text_of(bytes: &[u8]) -> String {
 fn values_of(file: &str, bytes: &[u8]) -> Result<Map<String, Json>> {
     let mut nodes =
         documents(bytes).map_err(|malformed| Box::new(RenderError::malformed(file, malformed)))?;
-    let invalid = |line, why: String| Box::new(RenderError::new(Reason::InvalidValue, file, why).line(line));
+    let invalid =
+        |line, reason: String| Box::new(RenderError::new(Reason::InvalidValue, file, reason).line(line));
     let Some(node) = nodes.first_mut() else { return Ok(Map::new()) };
     drop_unwritten(node);
     match node.to_json(Reading::Objects) {

@@ -89,8 +89,8 @@ fn unquoted(value: &str) -> &str {
 
 /// Reads `path` or `key=path`. The default key is the file name.
 fn file_source(entry: &Text) -> Result<(&str, &str)> {
-    let wrong = |why: &str| {
-        at(entry, Box::new(RenderError::new(Reason::InvalidValue, "", format!("{:?} {why}", entry.text))))
+    let wrong = |reason: &str| {
+        at(entry, Box::new(RenderError::new(Reason::InvalidValue, "", format!("{:?} {reason}", entry.text))))
     };
     match entry.text.split('=').collect::<Vec<_>>().as_slice() {
         [path] => Ok((path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path), path)),

@@ -43,7 +43,7 @@ impl Selector {
             fields.one(name, |value: &Located<'_>| {
                 let text = value.string()?;
                 let compile =
-                    |text: &str| anchored(text).map_err(|why| value.error(Reason::InvalidValue, why));
+                    |text: &str| anchored(text).map_err(|reason| value.error(Reason::InvalidValue, reason));
                 (!text.is_empty()).then(|| compile(&to_pattern(&text))).transpose()
             })
         };
@@ -57,8 +57,8 @@ impl Selector {
         };
         let requirements = |value: &Located<'_>| {
             let text = value.string()?;
-            text.parse::<object::Selector>().map_err(|why| {
-                value.error(Reason::InvalidValue, format!("{text:?} is not a label selector: {why}"))
+            text.parse::<object::Selector>().map_err(|reason| {
+                value.error(Reason::InvalidValue, format!("{text:?} is not a label selector: {reason}"))
             })
         };
         selector.labels = fields.one("labelSelector", requirements)?.unwrap_or_default();

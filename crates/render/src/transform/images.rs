@@ -101,8 +101,8 @@ impl Matcher {
             return Ok(Self::Simple(image.name.clone()));
         }
         let pattern = compile_between("^", &image.name, "(:[a-zA-Z0-9_.{}-]*)?(@sha256:[a-zA-Z0-9_.{}-]*)?$");
-        pattern.map(Self::Pattern).map_err(|why| {
-            let message = format!("{:?} is not a pattern of image names: {why}", image.name);
+        pattern.map(Self::Pattern).map_err(|reason| {
+            let message = format!("{:?} is not a pattern of image names: {reason}", image.name);
             Box::new(RenderError::at(Reason::InvalidValue, &image.location, message).field("images"))
         })
     }

@@ -127,8 +127,8 @@ fn apply(
 /// Fails if a value of the content cannot be represented in JSON.
 pub(crate) fn add_hashes(resources: &mut [Resource]) -> Result<()> {
     for resource in resources.iter_mut().filter(|resource| resource.needs_hash) {
-        let hash = name_hash(&resource.node).map_err(|(line, why)| {
-            Box::new(RenderError::at(Reason::InvalidValue, &resource.location, why.0).line(line))
+        let hash = name_hash(&resource.node).map_err(|(line, reason)| {
+            Box::new(RenderError::at(Reason::InvalidValue, &resource.location, reason.0).line(line))
         })?;
         resource.remember();
         let name = format!("{}-{hash}", resource.name());

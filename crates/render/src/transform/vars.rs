@@ -82,7 +82,7 @@ fn value_of(resources: &[Resource], var: &Var) -> Result<Scalar> {
     };
     let parts: Vec<String> = path::parts(&var.field_path).iter().flat_map(|part| split_index(part)).collect();
     let found = path::lookup(&resource.node, &parts)
-        .map_err(|why| error(format!("fieldPath {:?}: {why}", var.field_path)))?;
+        .map_err(|reason| error(format!("fieldPath {:?}: {reason}", var.field_path)))?;
     let found = found.ok_or_else(|| error(format!("{} has no field {:?}", resource.id(), var.field_path)))?;
     let scalar = found
         .as_scalar()

@@ -47,8 +47,8 @@ pub(super) fn parse(text: &str) -> Result<File, Error> {
     Ok(File::new(vec![Value::Map(values.collect())], metadata))
 }
 
-fn malformed(why: &str) -> Error {
-    Error::Malformed(why.to_owned())
+fn malformed(reason: &str) -> Error {
+    Error::Malformed(reason.to_owned())
 }
 
 /// Reads a key and its value, which may continue on further lines inside quotes.

@@ -93,7 +93,7 @@ fn no_metadata() -> Error {
 /// Returns a value as text for output. `key` is its key for messages.
 fn text_of(value: Value, key: &str) -> Result<String, Error> {
     let key = || object::text::plain(key, 200);
-    let refuse = |why| Error::Form { key: key(), why };
+    let refuse = |reason| Error::Form { key: key(), reason };
     match value {
         Value::Text(text) => {
             String::from_utf8(text).map_err(|_| refuse("is not text, which this format requires"))

@@ -17,7 +17,7 @@ pub(super) fn is_marked(text: &str) -> bool {
 
 pub(super) fn parse(text: &str) -> Result<File, Error> {
     let nodes = documents(text.as_bytes());
-    let nodes = nodes.map_err(|it| Error::Malformed(format!("line {}: {}", it.line, it.why)))?;
+    let nodes = nodes.map_err(|it| Error::Malformed(format!("line {}: {}", it.line, it.reason)))?;
     let mut values = nodes.iter().map(value).collect::<Result<Vec<_>, _>>()?;
     // Each document has a copy of the metadata, and the first one counts.
     let copies: Vec<Option<Value>> = values.iter_mut().map(|value| value.take(METADATA)).collect();
@@ -32,7 +32,7 @@ pub(super) fn print(documents: Vec<Value>) -> Result<Vec<u8>, Error> {
 
 /// Converts a node with its fields in the order of the file. `sops` writes each on its own line.
 fn value(node: &Node) -> Result<Value, Error> {
-    let malformed = |line: u32, why: &str| Error::Malformed(format!("line {line}: {why}"));
+    let malformed = |line: u32, reason: &str| Error::Malformed(format!("line {line}: {reason}"));
     match &node.value {
         ::yaml::Value::List(items) => Ok(Value::List(items.iter().map(value).collect::<Result<_, _>>()?)),
         ::yaml::Value::Map(map) => {

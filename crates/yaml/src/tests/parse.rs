@@ -7,9 +7,9 @@ fn read(text: &str) -> Vec<Json> {
     documents(text.as_bytes()).unwrap().iter().map(|node| node.to_json(Reading::Objects).unwrap()).collect()
 }
 
-fn refused(text: &str, line: u32, why: &str) {
+fn refused(text: &str, line: u32, reason: &str) {
     let malformed = documents(text.as_bytes()).unwrap_err();
-    assert_eq!((malformed.line, malformed.why.contains(why)), (line, true), "{text:?}: {malformed:?}");
+    assert_eq!((malformed.line, malformed.reason.contains(reason)), (line, true), "{text:?}: {malformed:?}");
 }
 
 #[test]
@@ -78,9 +78,9 @@ fn documents_that_would_be_misread_or_lose_data_are_refused() {
     refused("a: x\nb: y\u{85}z\n", 3, "");
     refused("a: x\nb: \"\\ud800\"\n", 2, "");
     for utf16 in [b"\xff\xfea\0:\0", b"\xfe\xff\0a\0:"] {
-        assert!(documents(utf16).unwrap_err().why.contains("UTF-16"));
+        assert!(documents(utf16).unwrap_err().reason.contains("UTF-16"));
     }
-    assert_eq!(documents(b"a: x\nb: \xed\xa0\x80\n").unwrap_err().why, "not UTF-8 text");
+    assert_eq!(documents(b"a: x\nb: \xed\xa0\x80\n").unwrap_err().reason, "not UTF-8 text");
     assert_eq!(documents(b"a\0:\0").unwrap_err().line, 1);
 }
 
@@ -110,12 +110,12 @@ fn floods_are_refused_in_time() {
         laughs.push_str(&format!("a{level}: &a{level} [{items}]\n"));
     }
     let malformed = documents(laughs.as_bytes()).unwrap_err();
-    assert!(malformed.why.contains("aliases"), "{malformed:?}");
+    assert!(malformed.reason.contains("aliases"), "{malformed:?}");
     let text = format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 20), "*a, ".repeat(100));
     let malformed = documents(text.as_bytes()).unwrap_err();
-    assert!(malformed.why.contains("copy more than"), "{malformed:?}");
+    assert!(malformed.reason.contains("copy more than"), "{malformed:?}");
     let malformed = documents("---\na\n".repeat(1_000_000).as_bytes()).unwrap_err();
-    assert_eq!(malformed.why, "the file has more than 10000 documents");
+    assert_eq!(malformed.reason, "the file has more than 10000 documents");
     let malformed = documents(format!("a: {}", "x".repeat(50 << 20)).as_bytes()).unwrap_err();
-    assert_eq!(malformed.why, "the file has more than 16777216 bytes");
+    assert_eq!(malformed.reason, "the file has more than 16777216 bytes");
 }

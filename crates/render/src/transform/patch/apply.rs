@@ -177,8 +177,9 @@ impl Application<'_> {
                 // kustomize's own annotations exist while the patch is applied.
                 resource.node.map_at("metadata").and_then(|meta| meta.map_at("annotations"));
             }
-            let in_object = |why: String| self.error(format!("{why}, in {}", resource.id()));
-            let mut json = resource.node.to_json(Reading::Objects).map_err(|(_, why)| in_object(why.0))?;
+            let in_object = |reason: String| self.error(format!("{reason}, in {}", resource.id()));
+            let mut json =
+                resource.node.to_json(Reading::Objects).map_err(|(_, reason)| in_object(reason.0))?;
             for operation in operations {
                 let memory = operation.memory(&mut json).map_err(in_object)?;
                 self.budget.spend(memory).map_err(|error| self.placed(*error))?;

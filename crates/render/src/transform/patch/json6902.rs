@@ -36,7 +36,7 @@ pub(super) fn parse(patch: &Json) -> Result<Vec<Operation>, String> {
         .map(|(index, operation)| {
             read(operation)
                 .map(|operation| Operation { index, ..operation })
-                .map_err(|why| format!("operation {index}: {why}"))
+                .map_err(|reason| format!("operation {index}: {reason}"))
         })
         .collect()
 }
@@ -85,7 +85,9 @@ impl Operation {
     pub(super) fn memory(&self, document: &mut Json) -> Result<usize, String> {
         match self.op {
             Op::Add | Op::Replace => Ok(memory(&self.value)),
-            Op::Copy => self.copied(document).map(|copied| memory(copied)).map_err(|why| self.named(&why)),
+            Op::Copy => {
+                self.copied(document).map(|copied| memory(copied)).map_err(|reason| self.named(&reason))
+            }
             Op::Remove | Op::Move | Op::Test => Ok(0),
         }
     }
@@ -95,10 +97,10 @@ impl Operation {
     /// # Errors
     /// Returns a sentence with the index of the operation, counted from 0, and why it cannot be applied.
     pub(super) fn apply(&self, document: &mut Json) -> Result<(), String> {
-        self.step(document).map_err(|why| self.named(&why))
+        self.step(document).map_err(|reason| self.named(&reason))
     }
 
-    fn named(&self, why: &str) -> String {
+    fn named(&self, reason: &str) -> String {
         let op = match self.op {
             Op::Add => "add",
             Op::Remove => "remove",
@@ -107,7 +109,7 @@ impl Operation {
             Op::Copy => "copy",
             Op::Test => "test",
         };
-        format!("operation {} ({op} /{}): {why}", self.index, self.path.join("/"))
+        format!("operation {} ({op} /{}): {reason}", self.index, self.path.join("/"))
     }
 
     fn copied<'a>(&'a self, document: &'a mut Json) -> Result<&'a mut Json, String> {
@@ -271,7 +273,7 @@ mod tests {
         let result = parse(&patch).and_then(apply);
         match expected {
             Ok(expected) => assert_eq!((result, patched), (Ok(()), expected), "{patch}"),
-            Err(why) => assert!(result.as_ref().is_err_and(|e| e.contains(why)), "{patch}: {result:?}"),
+            Err(reason) => assert!(result.as_ref().is_err_and(|e| e.contains(reason)), "{patch}: {result:?}"),
         }
     }
 
@@ -310,7 +312,7 @@ mod tests {
 
     #[test]
     fn operations_that_do_not_apply_are_named() {
-        for (patch, why) in [
+        for (patch, reason) in [
             (json!([{"op": "add", "path": "/x/y", "value": 1}]), "operation 0 (add /x/y): there is no /x"),
             (json!([{"op": "remove", "path": "/x"}]), "nothing to remove"),
             (json!([{"op": "replace", "path": "/l/3", "value": 1}]), "outside of the list"),
@@ -320,7 +322,7 @@ mod tests {
             (json!([{"op": "add", "path": "a"}]), "must start with"),
             (json!({"op": "add"}), "a list of operations"),
         ] {
-            check(json!({"a": 1, "l": [1]}), patch, Err(why));
+            check(json!({"a": 1, "l": [1]}), patch, Err(reason));
         }
     }
 }

@@ -80,8 +80,8 @@ pub(super) fn read_json(text: &str, source: &PatchSource<'_>) -> Result<Vec<Oper
     let malformed = |malformed| source.within(Box::new(RenderError::malformed(&source.file, malformed)));
     let node = documents(text.as_bytes()).map_err(malformed)?.into_iter().next();
     let node = node.ok_or_else(|| source.error("the patch is empty"))?;
-    let json = node.to_json(Reading::Yaml11).map_err(|(line, why)| {
-        source.within(Box::new(RenderError::new(Reason::InvalidValue, &source.file, why.0).line(line)))
+    let json = node.to_json(Reading::Yaml11).map_err(|(line, reason)| {
+        source.within(Box::new(RenderError::new(Reason::InvalidValue, &source.file, reason.0).line(line)))
     })?;
-    json6902::parse(&json).map_err(|why| source.error(why))
+    json6902::parse(&json).map_err(|reason| source.error(reason))
 }

@@ -47,7 +47,7 @@ fn value_of(resources: &[Resource], replacement: &Replacement) -> Result<Node> {
     let wanted = if source.field_path.is_empty() { DEFAULT_FIELD } else { &source.field_path };
     let at = |message: String| error(&source.location, &source.field, message);
     let found = path::lookup(&resource.node, &path::parts(wanted))
-        .map_err(|why| at(format!("fieldPath {wanted:?}: {why}")))?;
+        .map_err(|reason| at(format!("fieldPath {wanted:?}: {reason}")))?;
     let found = found
         .filter(|node| !node.is_empty())
         .ok_or_else(|| at(format!("{} has no field {wanted:?}", resource.id())))?;
@@ -140,14 +140,14 @@ fn copy(
             continue;
         }
         let name = resource.id().to_string();
-        let missing = |why: Option<String>| {
+        let missing = |reason: Option<String>| {
             let made = if target.options.create { "found or made" } else { "found" };
-            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-            let message = format!("the field {:?} cannot be {made} in {}{why}", field_path.text, name);
+            let detail = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+            let message = format!("the field {:?} cannot be {made} in {}{detail}", field_path.text, name);
             error(&field_path.location, &field_path.field, message)
         };
         let found = path::find_all(&mut resource.node, &parts, create);
-        let found = found.map_err(|why| missing(Some(why)))?;
+        let found = found.map_err(|reason| missing(Some(reason)))?;
         if found.is_empty() {
             return Err(missing(None));
         }
@@ -155,7 +155,7 @@ fn copy(
             let Some(slot) = path::at_mut(&mut resource.node, &steps) else { continue };
             budget.spend(value.memory() + slot.text().len()).map_err(|error| at(field_path, error))?;
             set(slot, value, &target.options)
-                .map_err(|why| error(&field_path.location, &field_path.field, why))?;
+                .map_err(|reason| error(&field_path.location, &field_path.field, reason))?;
         }
         resource.spread_shared();
     }
