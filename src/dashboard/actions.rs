@@ -20,7 +20,7 @@ pub(super) fn pause_or_resume(workload: &WorkloadSummary) -> Option<Action<'_>> 
         return None;
     }
     let name = workload.name.as_str();
-    let states = || workload.clusters().map(State::of);
+    let states = || workload.clusters().map(State::from_cluster);
     let count =
         |wanted: &[State]| counted(states().filter(|state| wanted.contains(state)).count(), "cluster");
     let (waiting, in_flight) = (count(&[State::Waiting, State::Paused]), count(&[State::InFlight]));
@@ -137,22 +137,22 @@ pub(super) fn approve_plan(repository: &Repository) -> Action<'_> {
 /// Lists the objects that a plan creates, changes and deletes.
 pub(super) fn object_lists(repository: &Repository) -> Markup {
     html! {
-        @for held in &repository.held_changes {
-            div { h3 { (held.what) } (list(&held.objects, held.more)) }
+        @for change in &repository.held_changes {
+            div { h3 { (change.what) } (list(&change.objects, change.more)) }
         }
     }
 }
 
 /// Returns the button that approves the deletions of a repository.
-pub(super) fn approve_deletions<'a>(repository: &'a Repository, held: &HeldObjects) -> Action<'a> {
+pub(super) fn approve_deletions<'a>(repository: &'a Repository, pending: &HeldObjects) -> Action<'a> {
     let effect = html! {
-        p { "Deletes " (counted(held.total(), "object")) " from the hub. Nothing brings them back." }
-        (list(&held.objects, held.more))
+        p { "Deletes " (counted(pending.total(), "object")) " from the hub. Nothing brings them back." }
+        (list(&pending.objects, pending.more))
     };
     Action {
         verb: "approve-deletions",
         subject: &repository.name,
-        token: held.approval.clone(),
+        token: pending.approval.clone(),
         label: format!("Approve the deletions of {}", repository.name),
         effect,
     }

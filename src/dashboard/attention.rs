@@ -58,7 +58,7 @@ pub(super) fn band(shown: &Shown, now: Timestamp) -> Markup {
 /// Returns the page with all entries.
 pub(super) fn page(number: usize, shown: &Shown, now: Timestamp) -> Markup {
     let needs = needs(shown, now);
-    let page = Page::of(number, needs.len());
+    let page = Page::new(number, needs.len());
     html! {
         p .small.dim { a #back href="./" { "Fleet" } " / Needs attention" }
         div .head { h1 { "Needs attention" } p .dim { (needs.len()) ", most urgent first" } }
@@ -149,13 +149,13 @@ fn of_repository(repository: &Repository, now: Timestamp) -> Vec<Need> {
             action: html! { a .btn.go href=(address) { "Review" } },
         });
     }
-    if let Some(held) = &repository.held_deletions {
+    if let Some(pending) = &repository.held_deletions {
         needs.push(Need {
             state: State::Paused,
             what: "Deletions wait".into(),
             cause: html! {
-                (commit("deletions")) br; (counted(held.total(), "object"))
-                @if !held.until.is_empty() { ", to be deleted without an approval " (ago(&held.until, now)) }
+                (commit("deletions")) br; (counted(pending.total(), "object"))
+                @if !pending.until.is_empty() { ", to be deleted without an approval " (ago(&pending.until, now)) }
             },
             action: html! { a .btn.go href=(address) { "Review" } },
         });
@@ -184,7 +184,7 @@ fn of_workload(workload: &WorkloadSummary, shown: &Shown) -> Vec<Need> {
         let action = html! { @if what == failing { (undo) } (open) };
         needs.push(Need { state, what: what.into(), cause, action });
     };
-    let in_state = |state: State| workload.clusters().filter(move |one| State::of(one) == state);
+    let in_state = |state: State| workload.clusters().filter(move |one| State::from_cluster(one) == state);
     let (failed, broken): (Vec<_>, Vec<_>) = in_state(State::Failed).partition(|one| one.state.has_failed());
     need(State::Failed, failing, failed);
     need(State::Failed, "Not working", broken);
@@ -243,7 +243,7 @@ fn silent(clusters: &Clusters) -> Vec<Need> {
     for cluster in &clusters.troubled {
         reasons.entry(&cluster.message).or_default().push(&cluster.name);
     }
-    let need = |(why, names): (&str, Vec<&str>)| Need {
+    let need = |(message, names): (&str, Vec<&str>)| Need {
         state: State::Unreachable,
         what: format!("{} not available", names.len()),
         cause: html! {
@@ -251,7 +251,7 @@ fn silent(clusters: &Clusters) -> Vec<Need> {
                 @if number > 0 { ", " } (cluster_link("silent", name))
             }
             @if names.len() > NAMED { " and " (names.len() - NAMED) " more" }
-            br; span .why { (clip(why, CAUSE)) }
+            br; span .why { (clip(message, CAUSE)) }
         },
         action: html! { a .btn href="clusters?state=u" { "Show" } },
     };

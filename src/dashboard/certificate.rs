@@ -40,8 +40,8 @@ impl CertificateSource {
         };
         match self {
             Self::Made(secret) => {
-                let kept = certificate::ensure(client, secret).await?;
-                Ok((kept.certificate, kept.key))
+                let stored = certificate::ensure(client, secret).await?;
+                Ok((stored.certificate, stored.key))
             }
             Self::Files { certificate, key } => Ok((file(certificate).await?, file(key).await?)),
         }

@@ -110,7 +110,7 @@ pub(super) fn page(
         div .head { div { h1 { (name) } (summary(&add_ons, &works)) } }
         @match &cluster {
             Some(Ok(cluster)) => (facts(cluster, &sets)),
-            Some(Err(why)) => p .problem { (plain(why, MESSAGE)) },
+            Some(Err(reason)) => p .problem { (plain(reason, MESSAGE)) },
             None if may_see(name, rights) => p .problem { "It has no ManagedCluster." },
             None => p .note.dim { "You may not get this managedcluster, so its conditions are not shown." },
         }
@@ -269,7 +269,7 @@ fn changes(cluster: Option<&Arc<ManagedCluster>>, add_ons: &[Row<'_>], works: &[
     let of_rollout = |row: &Row<'_>| {
         let (workload, on) = row.rollout?;
         let what = format!("{workload} {} {}", on.version(workload), on.label());
-        Some((on.since?, State::of(on), what))
+        Some((on.since?, State::from_cluster(on), what))
     };
     let of_condition = |condition: &Condition| {
         let what = format!("{} is {} ({})", condition.type_, condition.status, condition.reason);
@@ -297,7 +297,7 @@ fn changes(cluster: Option<&Arc<ManagedCluster>>, add_ons: &[Row<'_>], works: &[
 }
 
 /// Returns the reason and the message of a condition.
-fn why(condition: &Condition) -> String {
+fn reason_and_message(condition: &Condition) -> String {
     let Condition { reason, message, .. } = condition;
     let text = if message.is_empty() { reason.clone() } else { format!("{reason}: {message}") };
     plain(&text, MESSAGE)
@@ -333,7 +333,11 @@ impl<'a> Row<'a> {
             match object.condition(type_) {
                 Some(condition) if condition.is_true() == *good => available |= is_first,
                 Some(condition) => {
-                    problems.push(format!("{type_} is {} ({})", condition.status, why(condition)));
+                    problems.push(format!(
+                        "{type_} is {} ({})",
+                        condition.status,
+                        reason_and_message(condition)
+                    ));
                 }
                 None if is_first => problems.push(format!("{type_} has not been reported yet")),
                 None => {}
@@ -412,7 +416,7 @@ fn work(row: &Row<'_>) -> Markup {
                 @if objects.len() > SHOWN { p .small.dim { (objects.len() - SHOWN) " more are not shown" } }
             }
             @if let Some((workload, on)) = rollout {
-                p .small { (state(State::of(on), on.label())) " " (on.version(workload)) " "
+                p .small { (state(State::from_cluster(on), on.label())) " " (on.version(workload)) " "
                     a id={ "rollout:" (name) } href={ "rollout?of=" (encoded(workload)) } { "Rollout" } }
             }
         }
@@ -460,7 +464,7 @@ fn row(row: &Row<'_>) -> Markup {
             td { (state(row.state(), if row.state() == State::Done { "Available" } else { "Not available" })) }
             td {
                 @if let Some((workload, on)) = rollout {
-                    (state(State::of(on), on.label())) " "
+                    (state(State::from_cluster(on), on.label())) " "
                     a id={ "rollout:" (name) } href={ "rollout?of=" (encoded(workload)) } { "Open" }
                 } @else { "–" }
             }

@@ -34,7 +34,7 @@ pub(super) struct Cell<'a> {
     /// The version of that workload on the cluster; empty if there is no workload.
     pub(super) version: &'a str,
     /// The reason for the state; empty if there is none.
-    pub(super) why: &'a str,
+    pub(super) reason: &'a str,
     /// The time at which the state, or the change towards it, began.
     pub(super) since: Option<Timestamp>,
     /// The latest time at which the state ends.
@@ -45,13 +45,13 @@ pub(super) struct Cell<'a> {
 
 impl<'a> Cell<'a> {
     /// Returns the cell of a cluster in a group of a workload.
-    pub(super) fn of(cluster: &'a ClusterSummary, workload: &str, group: &str) -> Self {
+    pub(super) fn new(cluster: &'a ClusterSummary, workload: &str, group: &str) -> Self {
         Self {
             name: &cluster.name,
-            state: State::of(cluster),
+            state: State::from_cluster(cluster),
             label: cluster.label(),
             version: cluster.version(workload),
-            why: &cluster.message,
+            reason: &cluster.message,
             since: cluster.since,
             until: cluster.state.ends(),
             group: group.to_owned(),
@@ -72,7 +72,7 @@ pub(super) fn cells_of(workload: &WorkloadSummary) -> Vec<Cell<'_>> {
     let mut cells = Vec::new();
     for group in &workload.groups {
         let title = group_title(group);
-        cells.extend(group.clusters.iter().map(|cluster| Cell::of(cluster, &workload.name, &title)));
+        cells.extend(group.clusters.iter().map(|cluster| Cell::new(cluster, &workload.name, &title)));
     }
     cells
 }
@@ -107,7 +107,7 @@ pub(super) fn cells(shown: &Shown) -> Vec<Cell<'_>> {
         state: State::Idle,
         label: "No rollout".into(),
         version: "",
-        why: "",
+        reason: "",
         since: None,
         until: None,
         group: "No rollout".into(),
@@ -117,8 +117,8 @@ pub(super) fn cells(shown: &Shown) -> Vec<Cell<'_>> {
     let silent: BTreeMap<&str, &str> =
         clusters.troubled.iter().map(|one| (one.name.as_str(), one.message.as_str())).collect();
     for cell in cells.iter_mut().filter(|cell| cell.state > State::Unreachable) {
-        if let Some(why) = silent.get(cell.name) {
-            (cell.state, cell.label, cell.why) = (State::Unreachable, "Not available".into(), why);
+        if let Some(reason) = silent.get(cell.name) {
+            (cell.state, cell.label, cell.reason) = (State::Unreachable, "Not available".into(), reason);
             (cell.since, cell.until) = (None, None);
         }
     }

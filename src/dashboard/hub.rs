@@ -154,9 +154,9 @@ impl IntoResponse for Refusal {
                     "The form was not sent by this page, so nothing was done. A proxy in front of the dashboard must keep the headers Host and Origin.",
                 ),
             ),
-            Self::Form(why) => (StatusCode::BAD_REQUEST, page::refused(&why)),
-            Self::Hub(why) => (StatusCode::BAD_GATEWAY, page::refused(&format!("The hub: {why}"))),
-            Self::Change(code, why) => (code, page::refused(&format!("The hub: {why}"))),
+            Self::Form(reason) => (StatusCode::BAD_REQUEST, page::refused(&reason)),
+            Self::Hub(reason) => (StatusCode::BAD_GATEWAY, page::refused(&format!("The hub: {reason}"))),
+            Self::Change(code, reason) => (code, page::refused(&format!("The hub: {reason}"))),
             Self::TooMany => (StatusCode::TOO_MANY_REQUESTS, page::refused("You have too many pages open.")),
             Self::Unexplained => (
                 StatusCode::FORBIDDEN,
@@ -214,7 +214,7 @@ impl PageState {
                 let rights = visitor.rights(&self.client, overview).await.map_err(Refusal::Hub)?;
                 Ok(Ok(Shown::to(&rights, overview)))
             }
-            Err(why) => Ok(Err(why.clone())),
+            Err(reason) => Ok(Err(reason.clone())),
         }
     }
 
@@ -239,7 +239,7 @@ async fn fleet_page(
     let (visitor, _) = site.visitor(&headers).await?;
     let content = match site.shown(&visitor, &site.fleet().await?).await? {
         Ok(shown) => query.content(&shown, now()),
-        Err(why) => Some(page::problem(&why)),
+        Err(reason) => Some(page::problem(&reason)),
     };
     let content = content.ok_or_else(|| Refusal::Missing(query.missing()))?;
     Ok(query.document(&content, Some(visitor.name())))
@@ -259,7 +259,7 @@ async fn explained(
 ) -> Result<Response, Refusal> {
     let (visitor, _) = site.visitor(&headers).await?;
     let fleet = site.fleet().await?;
-    let overview = fleet.overview.as_ref().map_err(|why| Refusal::Hub(why.clone()))?;
+    let overview = fleet.overview.as_ref().map_err(|reason| Refusal::Hub(reason.clone()))?;
     let rights = visitor.rights(&site.client, overview).await.map_err(Refusal::Hub)?;
     let may_list = rights.may(Right::ListPlacements, namespace(&query.of));
     if !may_list || !rights.may(Right::ExplainPlacements, "") {
@@ -280,7 +280,7 @@ async fn one_cluster(
     let missing = || Refusal::NoCluster(query.of.clone());
     let name = query.name().ok_or_else(missing)?;
     let fleet = site.fleet().await?;
-    let overview = fleet.overview.as_ref().map_err(|why| Refusal::Hub(why.clone()))?;
+    let overview = fleet.overview.as_ref().map_err(|reason| Refusal::Hub(reason.clone()))?;
     let rights = visitor.rights_to_cluster(&site.client, overview, name).await.map_err(Refusal::Hub)?;
     let objects = site.live.cluster(name).await.map_err(Refusal::Hub)?;
     let page = cluster::page(name, objects, overview, &rights, Some(visitor.name()));
@@ -311,7 +311,7 @@ impl Open {
             let Some(fleet) = self.fleet.borrow_and_update().clone() else { continue };
             let content = match self.site.shown(&visitor, &fleet).await {
                 Ok(Ok(shown)) => self.query.content(&shown, fleet.since),
-                Ok(Err(why)) => Some(page::problem(&why)),
+                Ok(Err(reason)) => Some(page::problem(&reason)),
                 Err(_) => None,
             };
             let Some(content) = content.map(Markup::into_string) else { continue };
@@ -407,7 +407,7 @@ async fn change(State(site): State<Arc<PageState>>, request: Request) -> Result<
         Verb::Undo => site.undo(&visitor, &form.subject).await?,
         _ => Vec::new(),
     };
-    act(&site.config, token, &form, &undo).await.map_err(|(code, why)| Refusal::Change(code, why))?;
+    act(&site.config, token, &form, &undo).await.map_err(|(code, reason)| Refusal::Change(code, reason))?;
     see_page(None)
 }
 

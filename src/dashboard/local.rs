@@ -89,7 +89,7 @@ fn routes(secret: &str, live: Live) -> Router {
 fn content(query: &FleetQuery, fleet: &Fleet, now: Timestamp) -> Option<Markup> {
     match &fleet.overview {
         Ok(overview) => query.content(&Shown::all(overview), now),
-        Err(why) => Some(page::problem(why)),
+        Err(reason) => Some(page::problem(reason)),
     }
 }
 
@@ -108,7 +108,7 @@ async fn explained(State(live): State<Live>, Query(query): Query<PlacementQuery>
     match live.placement(key).await {
         Ok(Some(explanation)) => document(placement::page(&explanation, &query, None)),
         Ok(None) => missing(&query.of),
-        Err(why) => unreadable(&why),
+        Err(reason) => unreadable(&reason),
     }
 }
 
@@ -121,13 +121,13 @@ async fn one_cluster(State(live): State<Live>, Query(query): Query<ClusterQuery>
             let page = cluster::page(name, objects, overview, &Rights::every(), None);
             page.map_or_else(missing, document)
         }
-        (Err(why), _) => unreadable(why),
-        (_, Err(why)) => unreadable(&why),
+        (Err(reason), _) => unreadable(reason),
+        (_, Err(reason)) => unreadable(&reason),
     }
 }
 
-fn unreadable(why: &str) -> Response {
-    (StatusCode::SERVICE_UNAVAILABLE, document(page::refused(why))).into_response()
+fn unreadable(reason: &str) -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, document(page::refused(reason))).into_response()
 }
 
 fn missing(placement: &str) -> Response {

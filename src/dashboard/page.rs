@@ -14,11 +14,11 @@ use super::shown::Shown;
 use engine::plural::counted;
 
 /// Returns the page that asks for a token, with the reason why the last token was rejected.
-pub(super) fn login(why: &str) -> String {
+pub(super) fn login(reason: &str) -> String {
     let main = html! {
         section .panel.narrow {
             h1 { "Log in" }
-            @if !why.is_empty() { p .problem role="alert" { (why) } }
+            @if !reason.is_empty() { p .problem role="alert" { (reason) } }
             p { "You see what the hub lets you see. A token of a service account comes from "
                 code { "kubectl create token NAME" } "." }
             form method="post" action="login" {
@@ -32,15 +32,15 @@ pub(super) fn login(why: &str) -> String {
 }
 
 /// Returns the page for a rejected request.
-pub(super) fn refused(why: &str) -> String {
-    unanswered("Refused", why)
+pub(super) fn refused(reason: &str) -> String {
+    unanswered("Refused", reason)
 }
 
-fn unanswered(title: &'static str, why: &str) -> String {
+fn unanswered(title: &'static str, reason: &str) -> String {
     let main = html! {
         section .panel.narrow {
             h1 { (title) }
-            p .problem role="alert" { (why) }
+            p .problem role="alert" { (reason) }
             p { a #back href="./" { "Back to the fleet" } }
         }
     };
@@ -48,11 +48,11 @@ fn unanswered(title: &'static str, why: &str) -> String {
 }
 
 /// Returns the content while the fleet cannot be read.
-pub(super) fn problem(why: &str) -> Markup {
+pub(super) fn problem(reason: &str) -> Markup {
     html! {
         section .panel.narrow {
             h1 { "Fleet" }
-            p .problem { "The hub cannot be read now: " (why) }
+            p .problem { "The hub cannot be read now: " (reason) }
         }
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Page {
 
 impl Page {
     /// Returns the page with a number, starting at 1, of a list; the nearest one if there is no such page.
-    pub(super) fn of(number: usize, rows: usize) -> Self {
+    pub(super) fn new(number: usize, rows: usize) -> Self {
         let pages = rows.div_ceil(ROWS).max(1);
         Self { number: number.clamp(1, pages), pages }
     }

@@ -31,8 +31,8 @@ pub(super) fn page(explanation: &Explanation, query: &PlacementQuery, visitor: O
                 button { "Explain" }
             }
         }
-        @if let Some(why) = disabled {
-            p .hold { "It is not scheduled: " (why) ". This is the result that it would have." }
+        @if let Some(reason) = disabled {
+            p .hold { "It is not scheduled: " (reason) ". This is the result that it would have." }
         }
         @if let Some(error) = error {
             p .problem { "It is invalid, so its decisions are kept: " (error) }
@@ -53,7 +53,7 @@ pub(super) fn page(explanation: &Explanation, query: &PlacementQuery, visitor: O
         @for (state, clusters) in &by_state {
             @let state = state.to_string();
             @let fields = [("of", placement.as_str()), ("state", &state), ("q", search)];
-            @let page = Page::of(if query.state.is_empty() { 1 } else { query.page }, clusters.len());
+            @let page = Page::new(if query.state.is_empty() { 1 } else { query.page }, clusters.len());
             section .panel {
                 header { h2 { (state) " " span .dim { (counted(clusters.len(), "cluster")) } } }
                 table {

@@ -30,7 +30,7 @@ pub(super) fn placements(shown: &Shown) -> Markup {
 /// Returns the page with all placements.
 pub(super) fn page(query: &FleetQuery, shown: &Shown) -> Markup {
     let all = sorted(shown, query.q.trim());
-    let page = Page::of(query.page, all.len());
+    let page = Page::new(query.page, all.len());
     html! {
         p .small.dim { a #back href="./" { "Fleet" } " / Placements" }
         div .head {

@@ -47,7 +47,7 @@ struct Reason {
 }
 
 impl Reason {
-    fn of(row: &'static str) -> Option<Self> {
+    fn parse(row: &'static str) -> Option<Self> {
         let cells: Vec<_> =
             row.strip_prefix("| ")?.trim_end_matches('|').split(" | ").map(str::trim).collect();
         let (names, conditions, meaning, advice) = match *cells.as_slice() {
@@ -70,7 +70,11 @@ impl Reason {
 fn sections(page: &'static str) -> impl Iterator<Item = Section> {
     page.split("\n## ").skip(1).map(|text| {
         let title = text.lines().next().unwrap_or_default();
-        Section { title, is_of_repositories: false, reasons: text.lines().filter_map(Reason::of).collect() }
+        Section {
+            title,
+            is_of_repositories: false,
+            reasons: text.lines().filter_map(Reason::parse).collect(),
+        }
     })
 }
 

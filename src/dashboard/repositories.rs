@@ -35,7 +35,7 @@ pub(super) fn repositories(shown: &Shown, now: Timestamp) -> Markup {
 /// Returns the page with all repositories.
 pub(super) fn page(query: &FleetQuery, shown: &Shown, now: Timestamp) -> Markup {
     let all = sorted(shown, query.q.trim());
-    let page = Page::of(query.page, all.len());
+    let page = Page::new(query.page, all.len());
     html! {
         p .small.dim { a #back href="./" { "Fleet" } " / Repositories" }
         div .head {

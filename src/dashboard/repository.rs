@@ -19,7 +19,7 @@ pub(super) fn content(name: &str, shown: &Shown, now: Timestamp) -> Option<Marku
         p .small.dim { a #back href="./" { "Fleet" } " / " a #all href="repositories" { "Repositories" } }
         (head(repository, has_buttons))
         @if !repository.held_plan.is_empty() { (plan(repository, has_buttons)) }
-        @if let Some(held) = &repository.held_deletions { (deletions(repository, held, has_buttons)) }
+        @if let Some(pending) = &repository.held_deletions { (deletions(repository, pending, has_buttons)) }
         (facts(repository, now))
         div .split {
             div .stack { (history(repository, now)) (reports(&repository.reports, now)) (objects(repository)) }
@@ -103,7 +103,7 @@ fn facts(repository: &Repository, now: Timestamp) -> Markup {
 /// Returns the plan that waits for an approval: its verdict, its changes and the button.
 fn plan(repository: &Repository, has_buttons: bool) -> Markup {
     let Repository { name, url, seen, applied, held_plan, held_changes, .. } = repository;
-    let changes: Vec<_> = held_changes.iter().map(|held| held.what.as_str()).collect();
+    let changes: Vec<_> = held_changes.iter().map(|change| change.what.as_str()).collect();
     let compared =
         web(url).filter(|_| !applied.is_empty()).map(|web| format!("{web}/compare/{applied}...{seen}"));
     html! {
@@ -140,14 +140,14 @@ fn plan(repository: &Repository, has_buttons: bool) -> Markup {
     }
 }
 
-fn deletions(repository: &Repository, held: &HeldObjects, has_buttons: bool) -> Markup {
+fn deletions(repository: &Repository, pending: &HeldObjects, has_buttons: bool) -> Markup {
     html! {
         section .panel.verdict aria-labelledby="deletions" {
             header {
                 h2 #deletions { (state(State::Paused, "Deletions wait for approval")) }
-                @if has_buttons { span .acts { (actions::approve_deletions(repository, held)) } }
+                @if has_buttons { span .acts { (actions::approve_deletions(repository, pending)) } }
             }
-            div .body { p { (held.summary()) } (list(&held.objects, held.more)) }
+            div .body { p { (pending.summary()) } (list(&pending.objects, pending.more)) }
         }
     }
 }

@@ -180,7 +180,7 @@ impl Rights {
     }
 
     #[cfg(test)]
-    pub(super) fn of(everywhere: &[Right], within: &[(Right, &str)]) -> Self {
+    pub(super) fn new(everywhere: &[Right], within: &[(Right, &str)]) -> Self {
         let within = within.iter().map(|(right, namespace)| (*right, (*namespace).to_owned())).collect();
         Self { everywhere: everywhere.iter().copied().collect(), within, cut: false }
     }

@@ -32,7 +32,7 @@ const MESSAGE: usize = 200;
 pub(super) fn content(name: &str, shown: &Shown, now: Timestamp) -> Option<Markup> {
     let workload = workload(shown, name)?;
     let (worst, words) = summary(workload);
-    let timeline = Timeline::of(workload);
+    let timeline = Timeline::from_workload(workload);
     let is_moving = is_moving(workload);
     Some(html! {
         p .small.dim { a #back href="./" { "Fleet" } " / " a #all href="rollouts" { "Rollouts" } }
@@ -93,15 +93,17 @@ fn clusters(workload: &WorkloadSummary, now: Timestamp) -> Markup {
 fn events(workload: &WorkloadSummary, now: Timestamp) -> Markup {
     let mut events: Vec<(Timestamp, State, String, String)> = Vec::new();
     for (one, clusters) in workload.stages.iter().zip(clusters_of(workload)) {
-        let ends: Option<Vec<_>> =
-            clusters.iter().map(|one| one.since.filter(|_| State::of(one) == State::Done)).collect();
+        let ends: Option<Vec<_>> = clusters
+            .iter()
+            .map(|one| one.since.filter(|_| State::from_cluster(one) == State::Done))
+            .collect();
         if let Some(end) = ends.into_iter().flatten().max() {
             let what = format!("{} done", one.stage.name);
             events.push((end, State::Done, what, counted(clusters.len(), "cluster")));
         }
     }
     for cluster in workload.clusters() {
-        let shown = State::of(cluster);
+        let shown = State::from_cluster(cluster);
         if let (Some(since), State::Failed | State::Returned) = (cluster.since, shown) {
             let what = format!("{} {}", cluster.name, cluster.label());
             events.push((since, shown, what, clip(&cluster.message, MESSAGE)));
@@ -141,10 +143,10 @@ fn rules(workload: &WorkloadSummary) -> Markup {
 
 fn facts(workload: &WorkloadSummary, timeline: Option<&Timeline>, now: Timestamp) -> Markup {
     let WorkloadSummary { stages, settled, total, unselected, holds, corrections, .. } = workload;
-    let counts = State::count(workload.clusters().map(State::of));
+    let counts = State::count(workload.clusters().map(State::from_cluster));
     let slots: usize = stages.iter().filter(|one| one.stage.unfinished > 0).map(|one| one.stage.slots).sum();
     let deadline = workload.clusters().filter_map(|one| one.state.ends());
-    let in_flight = || workload.clusters().filter(|one| State::of(one) == State::InFlight);
+    let in_flight = || workload.clusters().filter(|one| State::from_cluster(one) == State::InFlight);
     html! {
         section .panel aria-label="Progress" {
             div .body.top {
@@ -232,7 +234,7 @@ fn gate(clusters: &[&ClusterSummary], now: Timestamp) -> Option<(&'static str, M
 
 /// Returns clusters as cells. If there are too many, shows the most urgent.
 fn cells(clusters: &[&ClusterSummary], limit: usize) -> Markup {
-    let mut cells: Vec<_> = clusters.iter().map(|cluster| Cell::of(cluster, "", "")).collect();
+    let mut cells: Vec<_> = clusters.iter().map(|cluster| Cell::new(cluster, "", "")).collect();
     if cells.len() > limit {
         cells.sort_by_key(|cell| cell.state);
     }
@@ -253,7 +255,7 @@ fn stage(
 ) -> Markup {
     let StageSummary { placement, stage } = one;
     let worst = stage_state(one, clusters, is_held);
-    let done = clusters.iter().filter(|cluster| State::of(cluster) == State::Done).count();
+    let done = clusters.iter().filter(|cluster| State::from_cluster(cluster) == State::Done).count();
     let is_current = worst == State::InFlight;
     html! {
         li .stage.now[is_current] {

@@ -65,7 +65,7 @@ pub(super) fn page(query: &FleetQuery, shown: &Shown, now: Timestamp) -> Markup 
     let total = all.len();
     let wanted = State::from_class(&query.state);
     all.retain(|(state, _)| wanted.is_none_or(|wanted| *state == wanted));
-    let page = Page::of(query.page, all.len());
+    let page = Page::new(query.page, all.len());
     html! {
         p .small.dim { a #back href="./" { "Fleet" } " / Rollouts" }
         div .head {
@@ -110,7 +110,7 @@ fn is_done(workload: &WorkloadSummary) -> bool {
 
 /// Returns the state of a rollout, and a description.
 pub(super) fn summary(workload: &WorkloadSummary) -> (State, String) {
-    let worst = workload.clusters().map(State::of).min();
+    let worst = workload.clusters().map(State::from_cluster).min();
     let worst = worst.unwrap_or(State::Done);
     let stage = || {
         let current = workload.stages.iter().position(|one| one.stage.unfinished > 0);
@@ -140,7 +140,7 @@ fn goes_on(workload: &WorkloadSummary) -> bool {
             ClusterState::Waiting(Wait::Breach(_) | Wait::Quarantine { .. } | Wait::Paused { .. })
         )
     };
-    let is_open = |one: &ClusterSummary| matches!(State::of(one), State::InFlight | State::Waiting);
+    let is_open = |one: &ClusterSummary| matches!(State::from_cluster(one), State::InFlight | State::Waiting);
     let mut clusters = workload.clusters();
     workload.failed > 0
         && workload.paused_by.is_empty()
@@ -169,8 +169,8 @@ pub(super) fn is_moving(workload: &WorkloadSummary) -> bool {
 fn row(workload: &WorkloadSummary, shown: &Shown, now: Timestamp) -> Markup {
     let WorkloadSummary { name, holds, corrections, .. } = workload;
     let (worst, words) = summary(workload);
-    let counts = State::count(workload.clusters().map(State::of));
-    let timeline = if is_moving(workload) { Timeline::of(workload) } else { None };
+    let counts = State::count(workload.clusters().map(State::from_cluster));
+    let timeline = if is_moving(workload) { Timeline::from_workload(workload) } else { None };
     let button = actions::pause_or_resume(workload).filter(|_| shown.change_rollouts);
     html! {
         li .run {
@@ -217,7 +217,7 @@ pub(super) fn clusters_of(workload: &WorkloadSummary) -> Vec<Vec<&ClusterSummary
 pub(super) fn stage_state(one: &StageSummary, clusters: &[&ClusterSummary], is_held: bool) -> State {
     let stage = &one.stage;
     // Clusters that are starting, or waiting to start, for the first time are not counted as unfinished.
-    let is_any = |wanted: &[State]| clusters.iter().any(|one| wanted.contains(&State::of(one)));
+    let is_any = |wanted: &[State]| clusters.iter().any(|one| wanted.contains(&State::from_cluster(one)));
     let is_over = stage.unfinished == 0 && !is_any(&[State::Waiting, State::Paused, State::InFlight]);
     match () {
         () if stage.allowed.is_some_and(|allowed| stage.failures > allowed) => State::Failed,

@@ -42,7 +42,7 @@ impl State {
     ];
 
     /// Returns the state of a cluster in a rollout.
-    pub(super) fn of(cluster: &ClusterSummary) -> Self {
+    pub(super) fn from_cluster(cluster: &ClusterSummary) -> Self {
         match &cluster.state {
             ClusterState::Failed { .. } | ClusterState::TimedOut | ClusterState::Quarantined => Self::Failed,
             ClusterState::Unreachable { .. } => Self::Unreachable,

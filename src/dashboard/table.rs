@@ -66,7 +66,7 @@ pub(super) fn page(query: &FleetQuery, shown: &Shown, now: Timestamp) -> Markup 
     let mut rows: Vec<_> =
         matching.into_iter().filter(|cell| wanted.is_none_or(|wanted| cell.state == wanted)).collect();
     rows.sort_by(|a, b| (a.state, a.name).cmp(&(b.state, b.name)));
-    let page = Page::of(query.page, rows.len());
+    let page = Page::new(query.page, rows.len());
     html! {
         p .small.dim { a #back href="./" { "Fleet" } " / Clusters" }
         div .head { h1 { "Clusters" } p .dim { (rows.len()) " shown" } }
@@ -135,7 +135,7 @@ pub(super) fn table<'c>(
 }
 
 fn row(cell: &Cell<'_>, shown: Option<&Shown>, now: Timestamp) -> Markup {
-    let Cell { name, state: of, label, version, why, since, until, group } = cell;
+    let Cell { name, state: of, label, version, reason, since, until, group } = cell;
     html! {
         tr {
             th scope="row" { (cluster_link("table", name)) }
@@ -145,7 +145,7 @@ fn row(cell: &Cell<'_>, shown: Option<&Shown>, now: Timestamp) -> Markup {
                 td .when data-label="Set" { (shown.label(name, CLUSTER_SET_LABEL).unwrap_or("–")) }
                 td .dim data-label="Group" { (group) }
             }
-            td .why { (why) }
+            td .why { (reason) }
             td .when {
                 @if let Some(since) = since { (relative(*since, now)) " " }
                 @if let Some(until) = until { span .small.dim { "ends " (relative(*until, now)) } }

@@ -36,8 +36,9 @@ pub(super) struct Timeline {
 
 impl Timeline {
     /// Returns the time line of a workload; `None` if fewer than two clusters tell when they finished.
-    pub(super) fn of(workload: &WorkloadSummary) -> Option<Self> {
-        let in_state = |wanted: State| workload.clusters().filter(move |one| State::of(one) == wanted);
+    pub(super) fn from_workload(workload: &WorkloadSummary) -> Option<Self> {
+        let in_state =
+            |wanted: State| workload.clusters().filter(move |one| State::from_cluster(one) == wanted);
         let mut done: Vec<_> = in_state(State::Done).filter_map(|one| one.since).collect();
         done.sort_unstable();
         let is_gap = |pair: &[Timestamp]| match pair {

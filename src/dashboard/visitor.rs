@@ -54,14 +54,14 @@ impl Visitor {
         overview: &Overview,
     ) -> Result<Arc<Rights>, String> {
         // The lock lets the pages of a visitor share one review.
-        let mut kept = self.rights.lock().await;
-        if let Some((read, rights)) = kept.as_ref()
+        let mut cached = self.rights.lock().await;
+        if let Some((read, rights)) = cached.as_ref()
             && read.elapsed() < RIGHTS_TTL
         {
             return Ok(Arc::clone(rights));
         }
         let rights = Arc::new(Rights::read(hub, &self.user, overview).await?);
-        *kept = Some((Instant::now(), Arc::clone(&rights)));
+        *cached = Some((Instant::now(), Arc::clone(&rights)));
         Ok(rights)
     }
 

@@ -22,7 +22,7 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    pub(super) fn of(node: &Node) -> Self {
+    pub(super) fn from_node(node: &Node) -> Self {
         match node.value {
             Value::Scalar(_) => Self::Scalar,
             Value::List(_) => Self::List,

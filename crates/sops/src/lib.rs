@@ -30,7 +30,7 @@ use metadata::Metadata;
 /// As in `sops`, the ending of the path determines the format. Objects of the kind `SopsSecret` do not count: their
 /// operators decrypt them in the cluster.
 pub fn is_encrypted(path: &str, bytes: &[u8]) -> bool {
-    Format::of(path).marks(bytes)
+    Format::from_path(path).marks(bytes)
 }
 
 /// The plaintext of a file.
@@ -61,10 +61,10 @@ pub fn decrypt(path: &str, bytes: &[u8], keys: &Keys) -> Result<Decrypted, Error
     if bytes.len() > limits::MAX_FILE_BYTES {
         return Err(Error::Malformed(format!("it has more than {} bytes", limits::MAX_FILE_BYTES)));
     }
-    let format = Format::of(path);
+    let format = Format::from_path(path);
     let text = std::str::from_utf8(bytes).map_err(|_| Error::Malformed("it is not UTF-8 text".into()))?;
     let mut file = format.parse(text)?;
-    let metadata = Metadata::of(&file.metadata)?;
+    let metadata = Metadata::parse(&file.metadata)?;
     let key = metadata.data_key(keys)?;
     let values = tree::open_all(&mut file.documents, &metadata, &key)?;
     Ok(Decrypted { bytes: format.print(file, &key)?, values })

@@ -50,7 +50,7 @@ enum Kind {
 
 impl Metadata {
     /// Reads the value of the field `sops`.
-    pub(crate) fn of(metadata: &Value) -> Result<Self, Error> {
+    pub(crate) fn parse(metadata: &Value) -> Result<Self, Error> {
         let text = |field: &str| {
             let missing = || Error::Malformed(format!("its metadata has no {field}"));
             metadata.text_at(field).map(str::to_owned).ok_or_else(missing)
@@ -63,7 +63,7 @@ impl Metadata {
         let is_used =
             |(field, _): &&(&str, &str)| metadata.get(field).is_some_and(|field| !items(field).is_empty());
         Ok(Self {
-            rule: Rule::of(metadata)?,
+            rule: Rule::parse(metadata)?,
             mac: text("mac")?,
             last_modified: text("lastmodified")?,
             covers_encrypted_only: match metadata.get("mac_only_encrypted") {

@@ -29,7 +29,7 @@ pub(crate) enum Matcher {
 
 impl Rule {
     /// Reads the rule in the metadata.
-    pub(crate) fn of(metadata: &Value) -> Result<Self, Error> {
+    pub(crate) fn parse(metadata: &Value) -> Result<Self, Error> {
         let text = |field: &str| metadata.text_at(field).filter(|text| !text.is_empty());
         let suffix = |text: &str| Matcher::Suffix(text.to_owned());
         let mut rules = Vec::new();

@@ -137,7 +137,7 @@ fn the_sets_of_a_cluster_are_those_of_its_labels_and_of_selectors() {
     let html = page_for(&Rights::every(), "edge").unwrap();
     assert!(html.contains("<dt>Cluster sets</dt><dd>europe, shops</dd>"), "{html}");
     // A visitor who may not list sets sees the label of the cluster.
-    let html = page_for(&Rights::of(&[Right::ListClusters], &[]), "edge").unwrap();
+    let html = page_for(&Rights::new(&[Right::ListClusters], &[]), "edge").unwrap();
     assert!(html.contains("<dt>Cluster set</dt><dd>shops</dd>"), "{html}");
 }
 
@@ -151,18 +151,18 @@ fn a_visitor_of_a_part_of_a_cluster_sees_that_part_only() {
             assert_eq!(html.contains(text), shown.contains(text), "{text} of {rights:?}: {html}");
         }
     };
-    check(&Rights::of(&[Right::ListClusters], &[]), &OF_CLUSTER);
-    check(&Rights::of(&[], &[(Right::GetCluster, "edge")]), &OF_CLUSTER);
-    check(&Rights::of(&[], &[(Right::ListAddOnsOfClusters, "edge")]), &OF_ADD_ONS);
+    check(&Rights::new(&[Right::ListClusters], &[]), &OF_CLUSTER);
+    check(&Rights::new(&[], &[(Right::GetCluster, "edge")]), &OF_CLUSTER);
+    check(&Rights::new(&[], &[(Right::ListAddOnsOfClusters, "edge")]), &OF_ADD_ONS);
     let rollout = [&OF_ADD_ONS[..], &[ROLLOUT_OF_ADD_ON]].concat();
-    check(&Rights::of(&[Right::ListAddOns], &[(Right::ListAddOnsOfClusters, "edge")]), &rollout);
-    check(&Rights::of(&[], &[(Right::ListWorks, "edge")]), &OF_WORKS);
+    check(&Rights::new(&[Right::ListAddOns], &[(Right::ListAddOnsOfClusters, "edge")]), &rollout);
+    check(&Rights::new(&[], &[(Right::ListWorks, "edge")]), &OF_WORKS);
     let rollout = [&OF_WORKS[..], &[ROLLOUT_OF_SET]].concat();
-    check(&Rights::of(&[], &[(Right::ListWorks, "edge"), (Right::ListReplicaSets, "team")]), &rollout);
+    check(&Rights::new(&[], &[(Right::ListWorks, "edge"), (Right::ListReplicaSets, "team")]), &rollout);
 
     let others =
         [(Right::GetCluster, "other"), (Right::ListWorks, "other"), (Right::ListAddOnsOfClusters, "other")];
-    for nothing in [Rights::default(), Rights::of(&[Right::ListAddOns, Right::ListPolicies], &others)] {
+    for nothing in [Rights::default(), Rights::new(&[Right::ListAddOns, Right::ListPolicies], &others)] {
         for cluster in ["edge", "none"] {
             assert_eq!(page_for(&nothing, cluster), None, "{nothing:?}");
         }

@@ -46,9 +46,9 @@ fn any_bytes_are_a_form_or_refused() {
             }
             Err(refused) => Some(refused),
         };
-        if let Some(Refusal::Form(why)) = &refused {
+        if let Some(Refusal::Form(reason)) = &refused {
             let marks = |text: &str| page::refused(text).matches(['<', '>', '"']).count();
-            assert_eq!(marks(why), marks(""), "{why}");
+            assert_eq!(marks(reason), marks(""), "{reason}");
         }
         if let Ok(Login { token }) = runtime.block_on(read(headers, body.as_bytes())) {
             assert!(!is_token(token.trim()) || see_page(Some(token.trim())).is_ok(), "{token}");

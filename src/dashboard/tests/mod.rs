@@ -476,27 +476,29 @@ fn a_visitor_of_some_namespaces_sees_nothing_that_is_read_from_others() {
     };
     let every = of_repository(&Rights::every()).unwrap();
     assert!(every.contains("Suspend a/fleet") && every.contains("Approve the plan of a/fleet"), "{every}");
-    let reader = of_repository(&Rights::of(&[], &[(Right::ListRepositories, "a")])).unwrap();
+    let reader = of_repository(&Rights::new(&[], &[(Right::ListRepositories, "a")])).unwrap();
     assert!(reader.contains("Plan hash") && !reader.contains("<button class=\"go\""), "{reader}");
-    assert_eq!(of_repository(&Rights::of(&[], &[(Right::ListRepositories, "b")])), None);
+    assert_eq!(of_repository(&Rights::new(&[], &[(Right::ListRepositories, "b")])), None);
     check(&Rights::every(), &["<a id=\"placement:fleet/all\" href=\"placement?of=fleet/all\">"], &[]);
-    check(&Rights::of(&[Right::ListPlacements], &[]), &["fleet/all"], &["<a href"]);
+    check(&Rights::new(&[Right::ListPlacements], &[]), &["fleet/all"], &["<a href"]);
     check(&Rights::default(), &["You may not list managedclusters"], &everything);
-    let one = Rights::of(&[Right::ListAddOns], &[(Right::ListAddOnsOfClusters, "cluster-1")]);
+    let one = Rights::new(&[Right::ListAddOns], &[(Right::ListAddOnsOfClusters, "cluster-1")]);
     let hidden = ["a/fleet", "cluster-0", "last", "fleet/all", "canary", "waits for", "<button"];
     check(&one, &["proxy", "cluster-1", "1 of 1 cluster done", "a placement that you may not list"], &hidden);
-    let policies = Rights::of(&[Right::ListAddOns, Right::ListPolicies, Right::ChangePolicies], &[]);
+    let policies = Rights::new(&[Right::ListAddOns, Right::ListPolicies, Right::ChangePolicies], &[]);
     check(
         &policies,
         &["waits for the approval", "Approve token", "0 of 0"],
         &["canary", "fleet/all", "cluster-0"],
     );
-    let repository = Rights::of(&[], &[(Right::ListRepositories, "a")]);
+    let repository = Rights::new(&[], &[(Right::ListRepositories, "a")]);
     check(&repository, &["a/fleet"], &["<button", "proxy"]);
-    let set = Rights::of(&[Right::ListAddOnsOfClusters], &[(Right::ListReplicaSets, "team")]);
+    let set = Rights::new(&[Right::ListAddOnsOfClusters], &[(Right::ListReplicaSets, "team")]);
     check(&set, &["team/settings", "0 of 0 clusters done"], &["edge", "proxy", "<button"]);
-    let works =
-        Rights::of(&[Right::ChangePolicies], &[(Right::ListReplicaSets, "team"), (Right::ListWorks, "edge")]);
+    let works = Rights::new(
+        &[Right::ChangePolicies],
+        &[(Right::ListReplicaSets, "team"), (Right::ListWorks, "edge")],
+    );
     check(&works, &["1 of 1 cluster done", "edge"], &["proxy", "cluster-0", "Pause team/settings"]);
     fleet.replica_sets[0].groups[0].clusters[0].state = ClusterState::Starting;
     let html = content_for(&works, &fleet);

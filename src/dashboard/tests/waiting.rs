@@ -124,7 +124,7 @@ fn the_stages_of_a_placement_are_for_visitors_who_may_see_it_and_all_clusters() 
     let mut fleet = fleet(2);
     fleet.add_ons[0].stages = vec![stage("rest".into(), 6)];
     let is_shown = |everywhere: &[Right], within: &[(Right, &'static str)]| {
-        let rights = Rights::of(everywhere, within);
+        let rights = Rights::new(everywhere, within);
         content_for(&rights, &fleet).contains("fleet/all rest: 8 clusters")
     };
     let all = [Right::ListAddOns, Right::ListAddOnsOfClusters];
@@ -185,9 +185,9 @@ fn an_undo_names_the_clusters_that_return_and_to_what_to_those_who_may_see_all_o
         Right::ListPolicies,
         Right::ChangePolicies,
     ];
-    assert!(page(&Rights::of(&all, &[])).contains("value=\"undo\""));
+    assert!(page(&Rights::new(&all, &[])).contains("value=\"undo\""));
     for left_out in &all[1..] {
         let others: Vec<_> = all.into_iter().filter(|right| right != left_out).collect();
-        assert!(!page(&Rights::of(&others, &[])).contains("value=\"undo\""), "{left_out:?}");
+        assert!(!page(&Rights::new(&others, &[])).contains("value=\"undo\""), "{left_out:?}");
     }
 }

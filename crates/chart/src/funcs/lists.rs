@@ -90,28 +90,28 @@ fn reverse(call: Call<'_>) -> Outcome {
 fn uniq(call: Call<'_>) -> Outcome {
     let list = call.list(0, "find uniq")?;
     let mut texts = BTreeSet::new();
-    let mut kept: Vec<Value> = Vec::new();
+    let mut distinct: Vec<Value> = Vec::new();
     for item in list.items.iter() {
         let is_new = match item {
             Value::Str(text) => texts.insert(text.clone()),
             other => {
-                call.env.budget.work(kept.len() as u64)?;
-                !kept.iter().any(|known| known.deep_equal(other))
+                call.env.budget.work(distinct.len() as u64)?;
+                !distinct.iter().any(|known| known.deep_equal(other))
             }
         };
         if is_new {
-            kept.push(item.clone());
+            distinct.push(item.clone());
         }
     }
-    Ok(Value::list(kept))
+    Ok(Value::list(distinct))
 }
 
 fn without(call: Call<'_>) -> Outcome {
     let list = call.list(0, "find without")?;
     let omitted = call.from(1);
     call.env.budget.work((list.items.len() as u64).saturating_mul(omitted.len() as u64))?;
-    let kept = list.items.iter().filter(|item| !omitted.iter().any(|omitted| item.deep_equal(omitted)));
-    Ok(Value::list(kept.cloned().collect()))
+    let rest = list.items.iter().filter(|item| !omitted.iter().any(|omitted| item.deep_equal(omitted)));
+    Ok(Value::list(rest.cloned().collect()))
 }
 
 fn has(call: Call<'_>) -> Outcome {

@@ -96,7 +96,7 @@ fn defaults(chart: &Chart, target: &Map, nulls: Nulls) {
     for (key, default) in copied(&chart.values).snapshot() {
         match (target.get(&key), default) {
             (None, default) => {
-                if let Some(default) = kept(default, nulls) {
+                if let Some(default) = filtered(default, nulls) {
                     target.insert(&key, default);
                 }
             }
@@ -113,13 +113,13 @@ fn defaults(chart: &Chart, target: &Map, nulls: Nulls) {
 }
 
 /// Returns a default, without nulls if they are removed.
-fn kept(default: Value, nulls: Nulls) -> Option<Value> {
+fn filtered(default: Value, nulls: Nulls) -> Option<Value> {
     match default {
         value if nulls == Nulls::Kept => Some(value),
         Value::Missing | Value::Nil => None,
         Value::Map(map) => {
             let fields = map.snapshot().into_iter();
-            let fields = fields.filter_map(|(key, value)| Some((key, kept(value, nulls)?)));
+            let fields = fields.filter_map(|(key, value)| Some((key, filtered(value, nulls)?)));
             Some(Value::Map(fields.collect::<Map>()))
         }
         value => Some(value),
@@ -144,7 +144,7 @@ fn fill(target: &Map, source: &Map, nulls: Nulls) {
                 target.borrow_mut().remove(&key);
             }
             None => {
-                if let Some(value) = kept(value, nulls) {
+                if let Some(value) = filtered(value, nulls) {
                     target.insert(&key, value);
                 }
             }

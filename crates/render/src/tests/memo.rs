@@ -43,8 +43,8 @@ fn edit(tree: &FileTree, paths: &[String], random: &mut Random) -> FileTree {
         3 => lines = foreign,
         4 => lines.clear(),
         _ => {
-            let kept = tree.below("").filter(|(kept, _)| kept != path);
-            return collect(kept);
+            let others = tree.below("").filter(|(other, _)| other != path);
+            return collect(others);
         }
     }
     let mut new = tree.clone();

@@ -55,7 +55,7 @@ pub(crate) fn fix(
     if resources.iter().all(|resource| resource.previous.is_empty()) {
         return Ok(());
     }
-    let candidates = Candidates::of(resources);
+    let candidates = Candidates::new(resources);
     let mut by_kind: BTreeMap<Gvk, Vec<(&Gvk, FieldSpec)>> = BTreeMap::new();
     for resource in resources.iter_mut() {
         let kind = resource.original_id().gvk;
@@ -63,7 +63,7 @@ pub(crate) fn fix(
         if specs.is_empty() {
             continue;
         }
-        let referrer = Referrer::of(resource);
+        let referrer = Referrer::new(resource);
         for (target, spec) in specs {
             let lookup =
                 Lookup { candidates: &candidates, referrer: &referrer, target, path: &spec.path, budget };
@@ -88,7 +88,7 @@ fn referring<'a>(kind: &Gvk, references: &'a [NameReference]) -> Vec<(&'a Gvk, F
 }
 
 impl Candidates {
-    fn of(resources: &[Resource]) -> Self {
+    fn new(resources: &[Resource]) -> Self {
         let candidate = |resource: &Resource| Candidate {
             previous: resource.previous_ids().collect(),
             current: resource.id(),
@@ -142,7 +142,7 @@ impl Candidate {
 }
 
 impl Referrer {
-    fn of(resource: &Resource) -> Self {
+    fn new(resource: &Resource) -> Self {
         let role_part = |field| {
             resource.node.get("roleRef").and_then(|role| role.get(field)).map(|node| node.text().to_owned())
         };

@@ -32,7 +32,7 @@ pub(crate) struct File {
 }
 
 impl Format {
-    pub(crate) fn of(path: &str) -> Self {
+    pub(crate) fn from_path(path: &str) -> Self {
         match path.rsplit_once('.').map(|(_, ending)| ending) {
             Some("yaml" | "yml") => Self::Yaml,
             Some("json") => Self::Json,

@@ -59,7 +59,7 @@ fn every_recorded_file_decrypts_to_what_sops_prints() {
         let (bytes, expected) = (recorded(&name), recorded(&format!("{name}.plain")));
         assert!(is_encrypted(&name, &bytes) && !is_encrypted(&name, &expected), "{name}");
         let plain = decrypt(&name, &bytes, &keys).unwrap_or_else(|error| panic!("{name}: {error}")).bytes;
-        match Format::of(&name) {
+        match Format::from_path(&name) {
             Format::Yaml => assert_eq!(data(&plain), data(&expected), "{name}"),
             Format::Ini => assert_eq!(without_comments(&plain), without_comments(&expected), "{name}"),
             Format::Json | Format::Dotenv | Format::Binary => {

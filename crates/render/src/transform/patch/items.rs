@@ -239,10 +239,10 @@ fn valid(all: &[Vec<String>], values: &[String], keys: &[String]) -> (Vec<String
     if !used.contains(&true) {
         return (keys.to_vec(), values.to_vec());
     }
-    let kept = |texts: &[String]| {
+    let select = |texts: &[String]| {
         texts.iter().zip(&used).filter(|(_, used)| **used).map(|(text, _)| text.clone()).collect()
     };
-    (kept(keys), kept(values))
+    (select(keys), select(values))
 }
 
 /// Fills in missing values if two items agree on one value and disagree on none.

@@ -179,7 +179,7 @@ impl Merge<'_> {
                 if directive(&mut fields)? == Directive::Delete {
                     return Ok(None);
                 }
-                let mut kept = Map::new();
+                let mut fresh = Map::new();
                 for (key, Entry { key_style, line, node }) in fields {
                     if node.is_null()
                         || key == RETAIN_KEYS
@@ -189,10 +189,10 @@ impl Merge<'_> {
                         continue;
                     }
                     if let Some(node) = self.fresh(node, at.field(&key))? {
-                        kept.insert(key, Entry { key_style, line, node });
+                        fresh.insert(key, Entry { key_style, line, node });
                     }
                 }
-                Value::Map(kept)
+                Value::Map(fresh)
             }
             Value::List(mut items) if at.patch_strategy().merge => {
                 list_directive(&mut items)?;

@@ -133,7 +133,7 @@ fn copy(
     let paths = if target.field_paths.is_empty() { &default[..] } else { &target.field_paths };
     for field_path in paths {
         let parts = path::parts(&field_path.text);
-        let create = target.options.create.then(|| Shape::of(value));
+        let create = target.options.create.then(|| Shape::from_node(value));
         if set_in_text(&mut resource.node, &parts, value, create, budget)
             .map_err(|error| at(field_path, error))?
         {
