@@ -247,7 +247,7 @@ async fn a_restart_keeps_the_certificate_of_the_administrator_and_every_file_pri
 const SILENT: usize = 700;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_that_say_nothing_do_not_keep_others_out() {
+async fn silent_connections_do_not_block_others() {
     let dir = tempfile::tempdir().unwrap();
     let (hub, address) = Hub::start(&dir.path().join("data"), "127.0.0.1:0");
     let api = hub.config_maps().await;

@@ -25,7 +25,7 @@ fn record(attempts: &Path) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rendering_that_kills_the_operator_is_refused_at_last_and_holds_up_nobody() {
+async fn a_rendering_that_kills_the_operator_is_finally_refused_and_delays_no_other() {
     let hub = Hub::start().await;
     let (dir, client) = (hub.dir.path(), hub.server.client());
     let (slow, good) = (dir.join("slow.git"), hub.repository("good"));

@@ -157,7 +157,7 @@ async fn the_picture_of_the_demo_stays_in_one_place_while_lines_scroll_and_the_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_demo_that_is_to_stay_keeps_what_runs_when_it_fails() {
+async fn a_failed_demo_that_is_to_stay_keeps_its_processes() {
     let dir = Directory::new("failed-demo");
     let directory = dir.path("demo");
     let demo = ["demo", "--stay", "--clusters", "2", "--dir", directory.to_str().unwrap()];

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_identity_that_ends_soon_is_followed_by_longer_and_longer_waits() {
+    fn an_identity_that_expires_soon_is_followed_by_longer_and_longer_waits() {
         let second = Duration::from_secs(1);
         assert_eq!(wait_after(second, 8 * second), 8 * second);
         assert_eq!(wait_after(3600 * second, 8 * second), FIRST_WAIT);

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_peer_that_does_not_read_is_given_up() {
+    async fn a_peer_that_does_not_read_is_disconnected() {
         let (near, _far) = tokio::io::duplex(10);
         let mut near = TimeoutStream::new(near, Duration::from_millis(20));
         near.write_all(&[0; 10]).await.unwrap();

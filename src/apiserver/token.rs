@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_good_from_when_it_was_made_until_it_expires() {
+    fn a_token_is_valid_from_its_creation_until_it_expires() {
         let (key, now) = (key(), Timestamp::from_second(1_000_000).unwrap());
         let token = key.sign(&claims(now)).unwrap();
         let at = |second| key.verify(&token, Timestamp::from_second(second).unwrap());

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_certificate_of_files_is_read_again() {
+    async fn a_certificate_in_files_is_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         let source = CertificateSource::Files { certificate: path("tls.crt"), key: path("tls.key") };

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_ends_when_asked_even_beyond_2049() {
+    fn a_leaf_expires_when_requested_even_beyond_2049() {
         for years in [1_u64, 40] {
             let identity = client(&[], Duration::from_secs(years * 365 * 24 * 3600));
             let read = crate::pki::Certificate::from_pem(&identity.certificate).unwrap();

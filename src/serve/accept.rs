@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_client_with_silent_connections_keeps_nobody_else_out() {
+    async fn one_client_with_silent_connections_blocks_no_other() {
         let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (stop, (opened, mut open)) = (CancellationToken::new(), mpsc::unbounded_channel());

@@ -24,7 +24,7 @@ use hub::Hub;
 use rows::{IDENTITIES, ROWS, Row};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everybody_may_what_the_table_says_on_the_embedded_hub() {
+async fn everyone_may_do_what_the_table_says_on_the_embedded_hub() {
     let server = Server::start(ServerOptions::new(now)).await.unwrap();
     let dir = Directory::new("admission");
     let kubeconfig = dir.path("kubeconfig");
@@ -47,7 +47,7 @@ async fn everybody_may_what_the_table_says_on_the_embedded_hub() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everybody_may_what_the_table_says_on_a_real_api_server() {
+async fn everyone_may_do_what_the_table_says_on_a_real_api_server() {
     let cluster = Cluster::start("admission").await;
     let hub = Hub { client: cluster.client().await, kubectl: cluster.kubectl() };
     let chart = helm::render("wheelwright", &[]).unwrap();

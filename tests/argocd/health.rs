@@ -90,7 +90,7 @@ fn every_health_check_gives_the_health_of_its_examples_in_lua_5_1() {
 }
 
 #[test]
-fn a_health_check_answers_for_an_object_of_which_nothing_is_known_yet() {
+fn a_health_check_has_a_result_for_an_object_about_which_nothing_is_known() {
     for Check { group, kind, script, .. } in checks() {
         for status in [json!(null), json!({}), json!({"conditions": []})] {
             let metadata = json!({"name": "new", "generation": 1});

@@ -204,7 +204,7 @@ fn base64(text: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bootstrap_token_speaks_until_it_expires() {
+async fn a_bootstrap_token_is_valid_until_it_expires() {
     let bench = Bench::start().await;
     let secret = |id: &str, expires: &str| {
         json!({
@@ -241,7 +241,7 @@ async fn a_bootstrap_token_speaks_until_it_expires() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_is_there_after_a_restart() {
+async fn everything_is_restored_after_a_restart() {
     let bench = Bench::start().await.with_widgets();
     bench.kubectl.run_with(&["apply", "-f", "-"], CONFIG);
     let widget = json!({ "apiVersion": "conformance.wheelwright.dev/v1", "kind": "Widget", "metadata": { "name": "w" }, "spec": {} });
@@ -370,7 +370,7 @@ async fn a_second_server_on_a_data_directory_is_refused_and_loses_no_write() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_known_token_speaks_for_its_user() {
+async fn a_known_token_authenticates_its_user() {
     install_crypto();
     let user = User { name: "known".into(), groups: vec!["system:masters".into()], ..User::default() };
     let tokens = [("secret".to_owned(), user)].into();

@@ -60,7 +60,7 @@ fn nothing_is_healthy_that_kubectl_or_kstatus_waits_for() {
 
 /// The examples are recorded from the controller (`crates/sim/tests/it/argo_health.rs`).
 #[test]
-fn kstatus_knows_a_set_that_has_failed_from_one_in_progress() {
+fn kstatus_distinguishes_a_failed_set_from_one_in_progress() {
     let examples = "examples/argocd/resource_customizations/work.open-cluster-management.io/ManifestWorkReplicaSet/testdata";
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join(examples);
     let expected = [

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_runs_well_or_has_done_its_work_is_fine() {
+    fn a_running_or_completed_container_has_no_problem() {
         for status in [
             json!({"ready": true, "state": {"running": {}}}),
             json!({"ready": false, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}),

@@ -327,7 +327,7 @@ mod tests {
 
     /// kube-apiserver parses the time of a lease as Go does, which accepts later times than our library.
     #[test]
-    fn a_lease_with_a_time_that_no_library_reads_is_read_with_the_last_time() {
+    fn a_lease_with_an_unreadable_time_is_read_with_the_last_time() {
         let kind = WatchedKind::typed::<Lease>(Site::Hub);
         for (text, want) in [
             ("9999-12-31T23:59:59.000000Z", Timestamp::MAX.as_second()),

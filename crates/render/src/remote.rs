@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn remote_things_are_known_and_have_a_place_for_copies() {
+    fn remote_resources_are_recognized_and_have_a_place_for_copies() {
         for (text, expected) in [
             ("https://github.com/o/r//base?ref=v1", Some("localized-files/github.com/o/r/v1/base")),
             ("git@github.com:o/r.git//base?ref=v1", Some("localized-files/github.com/o/r/v1/base")),

@@ -238,7 +238,7 @@ mod tests {
     struct Attempt(#[source] Error);
 
     #[test]
-    fn an_answer_of_an_api_server_is_its_message_alone() {
+    fn the_error_of_an_api_server_is_only_its_message() {
         let status = kube::core::Status::failure("the object has been modified", "Conflict").with_code(409);
         let error = Attempt(Error::Api(status.boxed()));
         assert_eq!(with_causes(&error), "cannot write the status: the object has been modified");

@@ -9,7 +9,7 @@ use api::names::KUBE_CLIENT_SIGNER;
 use serde_json::json;
 
 #[test]
-fn a_request_that_is_denied_again_and_again_is_made_less_and_less_often() {
+fn a_repeatedly_denied_request_is_made_less_and_less_often() {
     let (mut attempts, mut at) = (RegistrationAttempts::default(), Timestamp::UNIX_EPOCH);
     let mut made = 0;
     while at.as_second() < 3600 {

@@ -250,7 +250,7 @@ async fn one_failed_read_does_not_cost_a_request_and_its_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_identity_that_the_hub_refuses_is_given_up() {
+async fn an_identity_that_the_hub_refuses_is_abandoned() {
     assert!(matches!(within_an_hour(|_| refusal(401)).await, Some(End::Refused(_))));
     assert!(within_an_hour(|_| refusal(503)).await.is_none(), "a hub that is away refuses nobody");
 }

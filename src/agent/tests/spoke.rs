@@ -142,7 +142,7 @@ async fn an_agent_that_may_not_write_its_claim_runs_without_it() {
 }
 
 #[tokio::test]
-async fn the_half_of_an_agent_that_evicts_says_when() {
+async fn the_half_of_an_agent_that_evicts_reports_the_time() {
     use crate::shell::EnabledControllers;
     let spoke = cluster().await;
     let (options, hub, identity) = agent(&spoke, "https://one:6443", "ns-one");

@@ -82,7 +82,7 @@ fn a_github_app_fetches_with_a_token_that_it_asks_for_once() {
 }
 
 #[test]
-fn a_token_is_replaced_before_it_ends() {
+fn a_token_is_replaced_before_it_expires() {
     let server = Server::start(3600);
     let mut mirror = server.forge.mirror("cache", &server.web.url);
     server.forge.commit("main", &[("a", "1")]);

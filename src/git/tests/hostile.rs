@@ -203,7 +203,7 @@ fn a_large_object_is_refused_while_the_pack_arrives() {
 }
 
 #[test]
-fn a_commit_is_served_only_after_the_remote_was_asked() {
+fn a_commit_is_served_only_after_the_remote_was_contacted() {
     let forge = Forge::new();
     let commit = forge.commit("main", &[("a", "1")]);
     let server = forge.serve();

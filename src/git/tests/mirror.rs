@@ -157,7 +157,7 @@ fn a_force_push_is_refused_until_a_person_allows_it() {
 }
 
 #[test]
-fn a_person_who_allowed_a_rewind_allowed_no_later_one_to_the_same_commit() {
+fn allowing_a_rewind_does_not_allow_a_later_one_to_the_same_commit() {
     let forge = Forge::new();
     let old = forge.commit("main", &[("a", "1")]);
     let bad = forge.commit("main", &[("a", "2")]);
@@ -303,7 +303,7 @@ fn files_that_are_too_large_are_refused_by_name() {
 }
 
 #[test]
-fn a_silent_server_is_given_up_on() {
+fn the_connection_to_a_silent_server_is_abandoned() {
     let (forge, server) = (Forge::new(), Server::silent());
     let mut mirror = forge.mirror("cache", &server.url);
     mirror.transport.idle = std::time::Duration::from_secs(1);

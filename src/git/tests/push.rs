@@ -306,7 +306,7 @@ fn a_connection_lost_after_the_branch_moved_is_success() {
 }
 
 #[test]
-fn a_branch_that_always_moves_is_given_up_on() {
+fn the_push_to_a_branch_that_always_moves_is_abandoned() {
     let forge = Forge::new();
     forge.commit(BRANCH, &[("a", "1")]);
     // During each push, the hook moves the branch like another client, and the server's own check rejects the

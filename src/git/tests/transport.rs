@@ -265,7 +265,7 @@ fn a_proxy_that_cannot_be_reached_is_named_once() {
 }
 
 #[test]
-fn a_server_that_trickles_is_given_up_on() {
+fn the_connection_to_a_trickling_server_is_abandoned() {
     let forge = Forge::new();
     let server = Server::trickling();
     let mut mirror = forge.mirror("cache", &server.url);
@@ -529,7 +529,7 @@ fn over_ssh_a_locked_key_needs_its_passphrase() {
 }
 
 #[test]
-fn over_ssh_a_silent_server_is_given_up_on() {
+fn over_ssh_the_connection_to_a_silent_server_is_abandoned() {
     let (forge, sshd) = (Forge::new(), Sshd::start());
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("ssh://git@{}/x.git", silent.local_addr().unwrap());

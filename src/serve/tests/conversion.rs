@@ -85,7 +85,7 @@ fn any_bytes_are_a_conversion_review_or_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_that_do_not_end_keep_nobody_waiting() {
+async fn endless_bodies_delay_no_other_request() {
     let limits = Limits::default();
     let silent = || Body::new(StreamBody::new(pending::<Result<Frame<Bytes>, Infallible>>()));
     let mut waiting = JoinSet::new();

@@ -210,7 +210,7 @@ fn archives_that_unpack_to_too_much_are_refused() {
 }
 
 #[test]
-fn what_an_archive_holds_counts_as_work() {
+fn the_content_of_an_archive_counts_as_work() {
     let zeros = vec![0; 1 << 20];
     let bytes = packed("sub", &[("Chart.yaml", SUB.as_bytes()), ("zeros", &zeros)]);
     let files = tree(&[("Chart.yaml", PARENT.as_bytes()), ("charts/sub.tgz", &bytes)]);

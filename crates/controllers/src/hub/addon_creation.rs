@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_creation_is_tried_again_after_waits_that_double_to_a_minute() {
+    fn a_refused_creation_is_retried_after_waits_that_double_to_a_minute() {
         let next = |tried: i64| {
             let records = BTreeMap::from([("c".to_owned(), refused(100, tried))]);
             let before = retry_at(&records, "c", at(tried - 1));

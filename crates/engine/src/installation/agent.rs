@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_that_is_there_keeps_its_resources() {
+    fn an_existing_agent_keeps_its_resources() {
         let agent = AgentInstallation { namespace: "n", cluster: "c", image: "i", image_pull_secrets: &[] };
         let resources_beside = |present: Value| {
             let spec = json!({"template": {"spec": {"containers": [present]}}});

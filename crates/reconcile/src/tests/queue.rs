@@ -35,7 +35,7 @@ fn a_key_woken_while_it_runs_runs_again() {
 }
 
 #[test]
-fn a_lone_change_runs_at_once_and_those_after_it_together() {
+fn a_single_change_runs_at_once_and_later_ones_together() {
     let mut queue = WorkQueue::with_spacing(SignedDuration::from_secs(2));
     queue.wake_spaced(key("a"), Wake::changed(at(5)));
     assert_eq!(queue.start(at(5)), Some(key("a")));

@@ -62,7 +62,7 @@ fn objects(count: usize) -> String {
 }
 
 #[test]
-fn whatever_multiplies_a_text_is_refused_with_its_line() {
+fn what_multiplies_a_text_is_refused_with_its_line() {
     let text = "x".repeat(256 << 10);
     let adder = "apiVersion: builtin\nkind: ValueAddTransformer\nmetadata: {name: v}\ntargets: [{fieldPath: data/k}]\n";
     let adder = format!("{adder}value: {text}\n");

@@ -345,7 +345,7 @@ async fn an_event_without_end_is_not_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_whose_pages_do_not_end_is_given_up_on() {
+async fn a_list_with_endless_pages_is_abandoned() {
     let log = watched(MINUTE, |is_watch, (lists, _)| match is_watch {
         true => Reply::Streams(Bytes::new()),
         false if lists < 3000 => Reply::Continues,

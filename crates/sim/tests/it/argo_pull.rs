@@ -219,7 +219,7 @@ fn an_application_of_the_hub_runs_on_its_cluster_and_its_state_is_reported() {
 }
 
 #[test]
-fn an_application_of_the_hub_is_there_until_its_cluster_has_removed_it() {
+fn an_application_of_the_hub_exists_until_its_cluster_has_removed_it() {
     let mut world = pulled();
     world.delete::<Application>(&key()).unwrap();
     world.run_for(seconds(10)).unwrap();

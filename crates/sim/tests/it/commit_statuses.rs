@@ -104,7 +104,7 @@ fn tell_more(world: &mut World, holds: bool) {
 }
 
 #[test]
-fn a_commit_succeeds_on_a_fleet_that_always_has_more_to_tell() {
+fn a_commit_succeeds_on_a_fleet_that_always_has_more_to_report() {
     let mut world = followed();
     for round in 0..20 {
         tell_more(&mut world, round % 2 == 0);

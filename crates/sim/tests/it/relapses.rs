@@ -163,7 +163,7 @@ fn a_canary_that_restarts_undoes_nothing_and_one_that_stays_down_does() {
 }
 
 #[test]
-fn a_canary_that_works_for_moments_lets_no_other_cluster_start() {
+fn a_canary_that_works_only_for_moments_lets_no_other_cluster_start() {
     for subject in [SET, ADD_ON] {
         let mut world = subject.world("Pause");
         subject.begin(&mut world);

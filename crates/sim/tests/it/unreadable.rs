@@ -22,7 +22,7 @@ pub(crate) fn add_condition<K: Kind>(world: &mut World, key: &Key, existing: &Va
 }
 
 #[test]
-fn a_time_that_no_library_reads_in_one_status_stops_no_rollout() {
+fn an_unreadable_time_in_one_status_stops_no_rollout() {
     for time in TIMES {
         let mut world = world(5);
         template(&mut world, "msa", "msa:0.4.0");

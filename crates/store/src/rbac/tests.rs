@@ -82,7 +82,7 @@ fn a_binding_in_a_namespace_holds_there_alone() {
 }
 
 #[test]
-fn nobody_grants_what_it_does_not_have() {
+fn nobody_grants_permissions_that_they_lack() {
     let world = world();
     let reader = user("r", &["readers"]);
     let grant = |rule: Value| {

@@ -45,7 +45,7 @@ fn dependents_follow_their_last_owner_in_the_background() {
 }
 
 #[test]
-fn an_object_with_an_owner_that_never_was_is_collected() {
+fn an_object_with_an_owner_that_never_existed_is_collected() {
     let mut world = World::new();
     let mut ghost = Object::from_value(config_map("ghost", json!({}))).unwrap();
     ghost.metadata_mut().insert("uid".into(), "no-such".into());

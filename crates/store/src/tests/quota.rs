@@ -44,7 +44,7 @@ fn fill(world: &mut World, namespace: &str, user: &str) -> usize {
 }
 
 #[test]
-fn a_namespace_that_takes_all_it_can_leaves_space_for_the_others() {
+fn a_namespace_that_uses_its_whole_share_leaves_space_for_the_others() {
     let mut world = world();
     assert_eq!(["a", "b", "c"].map(|namespace| fill(&mut world, namespace, "tenant")), [6, 3, 2]);
     create(&mut world, "d", config_map("small", json!({})), "tenant").unwrap();

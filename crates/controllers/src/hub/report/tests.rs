@@ -213,7 +213,7 @@ fn concluded(outcome: Outcome) -> (Caches, ConfigRepo, Timestamp) {
 }
 
 #[test]
-fn a_refused_push_is_a_condition_and_is_asked_again_after_ten_minutes() {
+fn a_refused_push_is_a_condition_and_is_retried_after_ten_minutes() {
     let refusal = || {
         Err(Failure {
             kind: FailureKind::Forbidden,
@@ -339,7 +339,7 @@ fn a_report_follows_the_last_one_and_the_next_one_may_move() {
 }
 
 #[test]
-fn a_branch_that_a_person_took_away_stops_the_report_until_the_spec_changes() {
+fn a_branch_deleted_by_a_person_stops_the_report_until_the_spec_changes() {
     let gone = || Err(Failure { kind: FailureKind::NotFound, message: "main was deleted".into() });
     let (repo, soon) = after(gone(), SignedDuration::from_mins(5));
     let status = repo.status.clone().unwrap();

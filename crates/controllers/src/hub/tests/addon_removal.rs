@@ -250,7 +250,7 @@ fn a_batch_has_the_size_of_the_budget_or_one_if_the_removal_is_rolled_out() {
 }
 
 #[test]
-fn a_batch_waits_for_the_clusters_that_answer_and_that_the_addon_has_not_left_completely() {
+fn a_batch_waits_for_reachable_clusters_that_the_addon_has_not_left_completely() {
     type Edit = fn(&mut Fleet);
     let cases: [(&str, Edit, usize); 9] = [
         ("no cluster is leaving", |_| {}, 2),

@@ -103,7 +103,7 @@ fn minutes(minutes: i64) -> SignedDuration {
 }
 
 #[test]
-fn a_refusal_is_a_condition_and_is_tried_again_after_ten_minutes_or_an_edit() {
+fn a_refusal_is_a_condition_and_is_retried_after_ten_minutes_or_an_edit() {
     let world = world();
     let mut repo = concluded(&world, failure(FailureKind::Forbidden));
     assert_eq!(reported(&repo), ("CommitStatusRejected", "https://git.example/api/v1 refuses"));
@@ -116,7 +116,7 @@ fn a_refusal_is_a_condition_and_is_tried_again_after_ten_minutes_or_an_edit() {
 }
 
 #[test]
-fn a_provider_that_does_not_answer_is_asked_again_after_a_minute() {
+fn a_provider_that_does_not_respond_is_retried_after_a_minute() {
     let world = world();
     let repo = concluded(&world, failure(FailureKind::Unavailable));
     assert_eq!(reported(&repo).0, "CommitStatusFailed");

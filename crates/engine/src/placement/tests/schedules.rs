@@ -130,7 +130,7 @@ fn a_misconfiguration_is_reported_even_if_no_cluster_reaches_it() {
 
 /// As in OCM, every placement has a decision that clients can find.
 #[test]
-fn a_placement_that_is_wrong_from_the_start_has_an_empty_decision() {
+fn a_placement_that_was_never_valid_has_an_empty_decision() {
     let mut hub = hub(json!({ "tolerations": [{ "value": "v" }] }), &["a"]);
     assert!(hub.settle().is_empty());
     assert_eq!(hub.decisions.keys().collect::<Vec<_>>(), ["p-decision-1"]);

@@ -118,7 +118,7 @@ fn a_state_ends_at_its_exact_time_and_begins_again_if_the_clock_goes_back() {
 }
 
 #[test]
-fn a_deadline_without_a_known_begin_is_counted_from_each_decision() {
+fn a_deadline_without_a_known_start_counts_from_each_decision() {
     let deadline = Some(SignedDuration::from_secs(60));
     for report in [Report::Progressing, Report::Failed] {
         let health = Some(Health { of: "r2".into(), report, since: None });

@@ -170,7 +170,7 @@ fn a_plan_that_waits_for_a_kind_that_may_not_be_listed_reads_the_refusal_until_i
 }
 
 #[test]
-fn a_lone_change_is_read_and_planned_at_once_and_constant_change_now_and_then() {
+fn a_single_change_is_read_and_planned_at_once_and_constant_changes_occasionally() {
     let mut harness = looking();
     harness.listed("Deployment", &[listed(1)]);
     harness.after(1);

@@ -215,7 +215,7 @@ fn the_end_of_an_outage_is_noticed_by_the_first_answer() {
 }
 
 #[test]
-fn a_busy_server_that_answers_now_and_then_keeps_its_waits() {
+fn a_busy_server_that_responds_occasionally_keeps_its_waits() {
     let mut harness = ready(&[map("a")]);
     harness.after(1);
     for _ in 0..5 {

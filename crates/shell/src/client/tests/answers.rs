@@ -89,7 +89,7 @@ async fn a_list_of_large_objects_is_read_in_pages_that_fit() {
 }
 
 #[tokio::test]
-async fn a_refusal_says_when_to_come_back() {
+async fn a_refusal_says_when_to_retry() {
     fn refused(body: &'static str) -> Option<Response<Bytewise>> {
         let response = Response::builder().status(429).header("retry-after", "7");
         Some(response.body(full(body)).unwrap())

@@ -174,7 +174,7 @@ async fn a_late_response_prolongs_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_slow_keeps_its_leader() {
+async fn a_slow_server_keeps_its_leader() {
     let (server, stop) = (Server::default(), CancellationToken::new());
     let mut election = candidate(&server, "a");
     assert!(election.acquire(&stop).await);

@@ -78,7 +78,7 @@ fn drift_is_corrected_although_the_base_is_not_ready() {
 }
 
 #[test]
-fn a_base_that_is_applied_and_healthy_counts_although_somebody_changes_an_object_of_it() {
+fn an_applied_and_healthy_base_counts_even_if_someone_changes_one_of_its_objects() {
     let mut hub = hub(OTHER);
     hub.commit_base(1, &map("b", "1"));
     hub.commit(&[("a.yaml", &map("a", "1"))]);

@@ -95,7 +95,7 @@ fn an_invalid_path_is_refused_with_an_example() {
 }
 
 #[test]
-fn a_fight_names_the_other_and_its_fields_and_ends() {
+fn a_fight_names_the_other_client_and_its_fields_and_ends() {
     let mut hub = Hub::new(json!({}));
     hub.put_entries("{k: '1'}", "");
     for _ in 0..400 {

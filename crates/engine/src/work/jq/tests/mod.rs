@@ -238,7 +238,7 @@ fn a_search_is_charged_for_each_item_that_it_reads() {
 }
 
 #[test]
-fn texts_keys_and_regular_expressions_are_paid_for_by_their_size() {
+fn texts_keys_and_regular_expressions_are_charged_by_their_size() {
     let long = "ab".repeat(1 << 19);
     let object = json!({"t": long, "k": long, long.clone(): 3});
     let check = |expression: &str| {
