@@ -7,6 +7,7 @@ mod clusteradm;
 mod fleet;
 mod hand_over;
 mod library;
+mod profile;
 mod programs;
 
 use std::time::Duration;
