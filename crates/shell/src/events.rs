@@ -1,7 +1,8 @@
 //! Records events (`events.k8s.io/v1`).
 //!
 //! Equal events become a series, and every object has a budget of events, as in client-go's `EventCorrelator`
-//! (`tools/record`). So even an object that changes constantly costs the API server little.
+//! (`tools/record`). So even an object that changes constantly costs the API server little. Here, each reason has
+//! its own budget, so that a crash loop does not hide the rollback that ends it.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -22,9 +23,9 @@ use reconcile::{Event, EventType};
 
 /// The time after which an equal event starts a new series, as in client-go (`tools/events`, `finishTime`).
 const SERIES: SignedDuration = SignedDuration::from_mins(6);
-/// The number of events that an object may have at once, as in client-go (`defaultSpamBurst`).
+/// The number of events with one reason that an object may have at once, as in client-go (`defaultSpamBurst`).
 const BURST: i32 = 25;
-/// The time after which an object may have one more event, as in client-go (`defaultSpamQPS`).
+/// The time after which it may have one more, as in client-go (`defaultSpamQPS`).
 const PERIOD: SignedDuration = SignedDuration::from_mins(5);
 /// The maximum size of a note in an API server, in bytes.
 const NOTE: usize = 1024;
@@ -44,7 +45,7 @@ enum Publication {
     Create { name: String },
     /// Continue the series of the Event with this name.
     Repeat { name: String, count: i32 },
-    /// Publish nothing, because the budget of the object is spent.
+    /// Publish nothing, because the budget is spent.
     Drop,
 }
 
@@ -52,8 +53,8 @@ enum Publication {
 #[derive(Default)]
 struct EventCorrelator {
     recent: BTreeMap<Event, Recent>,
-    /// When the budget of each object is full again.
-    whole_at: BTreeMap<ObjectRef, Timestamp>,
+    /// When the budget of each object and reason is full again.
+    whole_at: BTreeMap<(ObjectRef, String), Timestamp>,
     swept_at: Timestamp,
 }
 
@@ -140,12 +141,13 @@ impl EventCorrelator {
             self.whole_at.retain(|_, whole_at| (now..=longest).contains(whole_at));
             self.swept_at = now;
         }
-        let whole_at = self.whole_at.get(&event.regarding).map_or(now, |whole_at| now.max(*whole_at));
+        let key = (event.regarding.clone(), event.reason.clone());
+        let whole_at = self.whole_at.get(&key).map_or(now, |whole_at| now.max(*whole_at));
         let whole_at = later(whole_at, PERIOD);
         if whole_at > later(now, PERIOD * BURST) {
             return Publication::Drop;
         }
-        self.whole_at.insert(event.regarding.clone(), whole_at);
+        self.whole_at.insert(key, whole_at);
         if let Some(recent) = self.recent.get_mut(event).filter(|recent| later(recent.last, SERIES) > now) {
             (recent.count, recent.last) = (recent.count.saturating_add(1), now);
             return Publication::Repeat { name: recent.name.clone(), count: recent.count };
@@ -218,6 +220,16 @@ mod tests {
         assert_eq!([299, 300, 301].map(|second| is_recorded("a", 200, second)), [false, true, false]);
         let recorded = (300..400).filter(|n| is_recorded("a", *n, 100_000)).count();
         assert_eq!(recorded, 25);
+    }
+
+    #[test]
+    fn many_events_with_one_reason_leave_room_for_others() {
+        let mut correlator = EventCorrelator::default();
+        let failing = |n: i32| Event { reason: "ClusterFailing".into(), ..event("a", &n.to_string()) };
+        let recorded = (0..100).filter(|n| correlator.publication(&failing(*n), at(0)) != Publication::Drop);
+        assert_eq!(recorded.count(), 25);
+        let other = Event { reason: "RolledBack".into(), ..event("a", "r2") };
+        assert!(matches!(correlator.publication(&other, at(0)), Publication::Create { .. }));
     }
 
     #[test]
