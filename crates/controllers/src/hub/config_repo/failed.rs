@@ -68,8 +68,9 @@ pub(super) fn failed(
     let problems: Vec<_> = failures.iter().take(MAX_LOCATED).map(problem).chain(unlisted).collect();
     let draft = done.plan.status.as_ref().and_then(|draft| drafted(repo, draft));
     let planned = draft.unwrap_or_else(|| repo.clone()).status.unwrap_or_default();
-    // The pending approval of a plan does not depend on its writes.
+    // The pending approvals of a plan do not depend on its writes.
     (status.held_plan, status.held_changes) = (planned.held_plan, planned.held_changes);
+    status.held_deletions = planned.held_deletions;
     let digest = |revision: &Option<Revision>| revision.as_ref().map(|revision| revision.digest.clone());
     if has_applied(done) && digest(&planned.seen) != digest(&status.applied) {
         status.partial.clone_from(&planned.seen);

@@ -38,6 +38,40 @@ fn a_commit_that_drops_a_config_repo_that_deletes_its_objects_waits_for_an_appro
     assert_eq!((hub.names(), hub.world.get::<ConfigRepo>(&child())), (vec!["kept".to_owned()], None));
 }
 
+/// Simulates an operator that may not delete namespaces.
+fn keep_namespaces(
+    sites: &mut sim::Servers<'_>,
+    manager: &str,
+    action: &Action,
+    now: Timestamp,
+) -> reconcile::Outcome {
+    if matches!(action, Action::Delete { target, .. } if target.gvk.kind == "Namespace") {
+        let message =
+            "namespaces \"team\" is forbidden: User \"operator\" cannot delete resource \"namespaces\"";
+        return Err(Failure { kind: FailureKind::Forbidden, message: message.into() });
+    }
+    sim::execute(sites, manager, action, now)
+}
+
+#[test]
+fn an_approved_deletion_that_the_operator_may_not_do_waits_for_no_approval() {
+    let setup = sim::Setup { execute: keep_namespaces, ..sim::Setup::default() };
+    let mut hub = Hub::with(setup, json!({}));
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: team\n";
+    let kept = map("kept", "1");
+    assert!(hub.commit(&[("team.yaml", namespace), ("kept.yaml", &kept)]).starts_with("Ready"));
+    let message = hub.commit(&[("kept.yaml", &kept)]);
+    assert!(message.starts_with("Stalled DeletionsHeld"), "{message}");
+    let approval = hub.status().held_deletions.unwrap().approval;
+    hub.repo(json!({}), json!({names::APPROVE_DELETION_ANNOTATION: approval}));
+    let message = hub.run();
+    assert!(
+        message.starts_with("Stalled Forbidden") && message.contains("cannot delete resource"),
+        "{message}"
+    );
+    assert_eq!(hub.status().held_deletions, None);
+}
+
 #[test]
 fn a_config_repo_that_leaves_its_objects_may_be_dropped() {
     let mut hub = Hub::new(json!({}));
