@@ -12,12 +12,15 @@ use api::condition::Conditions as _;
 use api::names::SPOKE_ONLY_LABEL;
 use api::names::work_conditions::{APPLIED, AVAILABLE};
 use api::work::v1::{AppliedManifestWork, AppliedResource, ManifestCondition, ManifestWork};
+use controllers::MESSAGE;
 use controllers::agent_identity::{AgentIdentity, EVICTION_GRACE, eviction_grace};
+use engine::work::error;
 use jiff::{SignedDuration, Timestamp};
 use kube::Api;
 use kube::api::ListParams;
 use object::Metadata as _;
 use object::duration::later;
+use object::text::plain;
 
 // The namespace of a work is its cluster, so clusteradm's `--cluster` is an alias.
 #[derive(Debug, clap::Args)]
@@ -78,21 +81,24 @@ fn orphan(applied: &AppliedManifestWork, grace: SignedDuration) -> Tree {
     ])
 }
 
-async fn rows(_: &kube::Client, works: &[ManifestWork]) -> Result<Rows<6>, CommandError> {
-    let line = |work: &ManifestWork| {
-        [
-            work.namespace().to_owned(),
-            work.name().to_owned(),
-            work.spec.workload.manifests.len().to_string(),
-            status(work.conditions(), APPLIED),
-            status(work.conditions(), AVAILABLE),
-            object_age(work),
-        ]
-    };
+async fn rows(_: &kube::Client, works: &[ManifestWork]) -> Result<Rows<7>, CommandError> {
     Ok(Rows {
-        titles: ["CLUSTER", "NAME", "MANIFESTS", "APPLIED", "AVAILABLE", "AGE"],
+        titles: ["CLUSTER", "NAME", "MANIFESTS", "APPLIED", "AVAILABLE", "AGE", "ERROR"],
         lines: works.iter().map(line).collect(),
     })
+}
+
+fn line(work: &ManifestWork) -> [String; 7] {
+    [
+        work.namespace().to_owned(),
+        work.name().to_owned(),
+        work.spec.workload.manifests.len().to_string(),
+        status(work.conditions(), APPLIED),
+        // As in OCM, the objects exist. The error says if they do not work.
+        status(work.conditions(), AVAILABLE),
+        object_age(work),
+        error(work).map(|error| plain(&error, MESSAGE)).unwrap_or_default(),
+    ]
 }
 
 async fn works(_: &kube::Client, works: &[ManifestWork]) -> Result<Vec<Tree>, CommandError> {
@@ -111,6 +117,7 @@ fn work(work: &ManifestWork) -> Tree {
         condition("Applied", work.conditions(), APPLIED, true),
         condition("Available", work.conditions(), AVAILABLE, true),
     ];
+    fields.extend(error(work).map(|error| Tree::field("Error", &plain(&error, MESSAGE))));
     if work
         .conditions()
         .iter()
@@ -134,5 +141,36 @@ fn named(kind: &str, namespace: &str, name: &str) -> String {
     match namespace {
         "" => format!("{kind} {name}"),
         namespace => format!("{kind} {namespace}/{name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_work_whose_pods_do_not_start_has_their_reason_as_its_error() {
+        let condition = |type_: &str, status: &str, reason: &str, message: &str| {
+            json!({"type": type_, "status": status, "reason": reason, "message": message, "observedGeneration": 1,
+                "lastTransitionTime": "2026-01-02T03:04:05Z"})
+        };
+        let there = condition("Available", "True", "ResourcesAvailable", "");
+        let meta = json!({"ordinal": 0, "kind": "Deployment", "namespace": "web", "name": "front"});
+        let pods = condition("PodsReady", "False", "ErrImagePull", "web:9: not found");
+        let status = json!({
+            "conditions": [condition("Applied", "True", "AppliedManifestComplete", ""), there],
+            "resourceStatus": {"manifests": [{"resourceMeta": meta, "conditions": [pods]}]},
+        });
+        let metadata = json!({"name": "w", "namespace": "c1", "generation": 1});
+        let mut object = json!({"metadata": metadata, "spec": {"workload": {}}, "status": status});
+        let read = |object: &serde_json::Value| serde_json::from_value(object.clone()).unwrap();
+        let error = "Deployment front: ErrImagePull: web:9: not found";
+        assert_eq!(line(&read(&object)), ["c1", "w", "0", "True", "True", "-", error]);
+        let tree = work(&read(&object)).print();
+        assert!(tree.contains("ErrImagePull: web:9: not found"), "{tree}");
+        object["status"]["resourceStatus"] = json!({});
+        assert_eq!(line(&read(&object)).last().unwrap(), "");
     }
 }
