@@ -251,18 +251,19 @@ fn no_stage_that_fails_is_done_on_real_nodes() {
             .collect()
     };
     let first = user.run("git -C fleet rev-parse HEAD").trim().to_owned();
-    let others = |repos: &Value, field: &str, value: &str| -> Vec<String> {
+    let others = |repos: &Value, field: &str, values: &[&str]| -> Vec<String> {
         let repos = repos["items"].as_array().into_iter().flatten();
-        let others = repos.filter(|repo| ready(repo, field) != value);
+        let others = repos.filter(|repo| !values.contains(&ready(repo, field).as_str()));
         others.map(|repo| format!("{}: {}", repo["metadata"]["name"], ready(repo, "message"))).collect()
     };
-    let repos = user.eventually_has(list, |repos| others(repos, "status", "True"));
+    let repos = user.eventually_has(list, |repos| others(repos, "status", &["True"]));
     assert_eq!(applied(&repos), vec![first.clone(); cells.len()]);
 
     write(1);
     user.commit("versions that fail");
     user.run("kubectl -n wheelwright-system annotate configrepos -l journey=mstage gitops.wheelwright.dev/reconcile-at=2");
-    let repos = user.eventually_has(list, |repos| others(repos, "reason", "HealthTimeout"));
+    let repos =
+        user.eventually_has(list, |repos| others(repos, "reason", &["HealthTimeout", "HealthCheckFailed"]));
     assert_eq!(applied(&repos), vec![first; cells.len()], "a later stage was applied");
     let webhooks = user.run("kubectl get validatingwebhookconfigurations -o name");
     assert!(!webhooks.contains("mstage-"), "{webhooks}");

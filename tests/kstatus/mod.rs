@@ -40,7 +40,9 @@ fn nothing_is_healthy_that_kubectl_or_kstatus_waits_for() {
         let waits = !["", "Done"].contains(&&*kubectl) || kstatus != "Current";
         let is_right = match &health {
             ObjectHealth::Current => !waits || scales_down(object) && kubectl == "Done",
-            ObjectHealth::InProgress(_) => kubectl != "Failed" && (waits || stricter(object).is_some()),
+            ObjectHealth::InProgress(_) | ObjectHealth::RollingOut(_) => {
+                kubectl != "Failed" && (waits || stricter(object).is_some())
+            }
             ObjectHealth::Failed(_) => {
                 kubectl == "Failed"
                     || kstatus == "Failed"

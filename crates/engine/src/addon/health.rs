@@ -205,10 +205,10 @@ fn unhealthy(workload: &ProbedWorkload<'_>) -> Option<WorksStatus> {
     let cause = workload.cause().filter(|_| is_observed);
     match (ObjectHealth::of(&workload.object()), cause) {
         (ObjectHealth::Current, _) => None,
-        (ObjectHealth::InProgress(reason), None) => {
+        (ObjectHealth::InProgress(reason) | ObjectHealth::RollingOut(reason), None) => {
             Some(WorksStatus::NotHealthy(format!("{resource} {name}: {reason}")))
         }
-        (ObjectHealth::InProgress(reason), Some(cause)) => {
+        (ObjectHealth::InProgress(reason) | ObjectHealth::RollingOut(reason), Some(cause)) => {
             Some(WorksStatus::NotHealthy(format!("{resource} {name}: {reason}: {cause}")))
         }
         (ObjectHealth::Failed(reason), cause) => {

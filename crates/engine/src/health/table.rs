@@ -39,6 +39,8 @@ const BUILT_IN: [&str; 18] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     InProgress,
+    /// In progress for as long as its own deadlines allow.
+    RollingOut,
     Failed,
 }
 
@@ -247,7 +249,15 @@ impl Table {
         let work_set = Row::new([
             in_progress(format!("!({})", has_condition(seen)), not_seen),
             stalled(),
-            reconciling(),
+            Check {
+                when: format!(
+                    "{} && {}",
+                    has_condition(&is("PlacementVerified", "False")),
+                    has_condition(&is("Reconciling", "True"))
+                ),
+                ..reconciling()
+            },
+            Check { meaning: Meaning::RollingOut, ..reconciling() },
         ]);
         let custom = Row::new([
             in_progress(stale.into(), not_seen),

@@ -10,6 +10,8 @@ pub enum ObjectHealth {
     Current,
     /// The controller is working, for the given reason.
     InProgress(String),
+    /// A rollout to clusters is in progress, for the given reason. It has its own deadlines.
+    RollingOut(String),
     /// The controller has given up, for the given reason.
     Failed(String),
 }
@@ -24,6 +26,7 @@ impl ObjectHealth {
         match row.judge(live) {
             Ok(None) => Self::Current,
             Ok(Some((Meaning::InProgress, words))) => Self::InProgress(words),
+            Ok(Some((Meaning::RollingOut, words))) => Self::RollingOut(words),
             Ok(Some((Meaning::Failed, words))) => Self::Failed(words),
             Err(error) => Self::InProgress(format!("cannot evaluate its status: {error}")),
         }

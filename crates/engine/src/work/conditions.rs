@@ -66,7 +66,9 @@ pub(super) fn evaluate(rule: &ConditionRule, live: &Object) -> Option<Observatio
 fn words_of(live: &Object) -> String {
     match ObjectHealth::of(live) {
         ObjectHealth::Current => String::new(),
-        ObjectHealth::InProgress(reason) | ObjectHealth::Failed(reason) => reason,
+        ObjectHealth::InProgress(reason)
+        | ObjectHealth::RollingOut(reason)
+        | ObjectHealth::Failed(reason) => reason,
     }
 }
 

@@ -399,11 +399,13 @@ fn record_health(status: &mut ConfigRepoStatus, commit: &Commit<'_>, sync: &Sync
     let SyncPlan { unhealthy, is_held, takes_time, pending_namespace, terminating, .. } = sync;
     if !unhealthy.is_empty() {
         let since = before.and_then(|before| before.since).map(|time| time.0);
+        // A time in the future comes from a clock that was ahead.
+        let since = since.filter(|since| *since <= now).unwrap_or(now);
+        let is_timed = !unhealthy.iter().all(is_rolling_out);
         let entry = |one: &Unhealthy| ObjectId::of(&one.object).entry(&one.object.gvk.version);
         status.unhealthy = Some(UnhealthyObjects {
             digest: digest.clone(),
-            // A time in the future comes from a clock that was ahead.
-            since: Some(Time(since.filter(|since| *since <= now).unwrap_or(now))),
+            since: is_timed.then_some(Time(since)),
             total: count(unhealthy.len()),
             objects: unhealthy.iter().take(MAX_LISTED).map(entry).collect(),
             ..UnhealthyObjects::default()
@@ -525,6 +527,11 @@ fn observed(observation: &Observation<'_>, status: &ConfigRepoStatus, now: Times
     unhealthy.unwrap_or_else(|| Readiness::new(Phase::Ready, "Observed", message))
 }
 
+/// Returns true if an object is being rolled out. Its own deadlines apply, not `spec.healthTimeout`.
+fn is_rolling_out(one: &Unhealthy) -> bool {
+    matches!(one.health, ObjectHealth::RollingOut(_))
+}
+
 /// Reports that the objects of a commit are not healthy yet, if the ConfigRepo waits for that. `cycle` is the cycle
 /// of ConfigRepos that wait for each other.
 fn health(
@@ -540,9 +547,10 @@ fn health(
         return None;
     }
     let before = applied_before(status, &commit.checkout.revision);
-    // An object that has failed comes before one that is in progress.
-    let has_failed = |one: &&Unhealthy| matches!(one.health, ObjectHealth::Failed(_));
-    let Some(first) = unhealthy.iter().find(has_failed).or(unhealthy.first()) else {
+    // An object that has failed comes first, then one whose time is limited.
+    let failed = unhealthy.iter().find(|one| matches!(one.health, ObjectHealth::Failed(_)));
+    let timed = unhealthy.iter().find(|one| !is_rolling_out(one));
+    let Some(first) = failed.or(timed).or(unhealthy.first()) else {
         let message = match is_held {
             true => {
                 format!("{name} is being applied; later stages wait until earlier ones are healthy{before}")
@@ -563,13 +571,19 @@ fn health(
     let object = format!("{}{}", first.object, and_more(unhealthy.len()));
     let why = match &first.health {
         ObjectHealth::Current => "it is healthy",
-        ObjectHealth::InProgress(why) | ObjectHealth::Failed(why) => why,
+        ObjectHealth::InProgress(why) | ObjectHealth::RollingOut(why) | ObjectHealth::Failed(why) => why,
     };
     let held = match is_held {
         true => format!("; later stages of the commit are not applied{before}"),
         false => String::new(),
     };
-    let end = later(status.unhealthy.as_ref()?.since.as_ref()?.0, timeout);
+    if failed.is_some() {
+        return Some(stalled("HealthCheckFailed", format!("{object} of {name} has failed: {why}{held}")));
+    }
+    let Some(since) = status.unhealthy.as_ref()?.since.as_ref() else {
+        return Some(reconciling("WaitingForHealth", format!("{name} waits for {object}: {why}{held}")));
+    };
+    let end = later(since.0, timeout);
     if end > now {
         let message = format!("{name} waits until {end} for {object}: {why}{held}");
         return Some(reconciling("WaitingForHealth", message).until(end));

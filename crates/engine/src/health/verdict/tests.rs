@@ -18,6 +18,7 @@ fn check(kind: &str, fields: Value, want: &str) {
     let found = match health {
         ObjectHealth::Current => "current".to_owned(),
         ObjectHealth::InProgress(reason) => format!("in progress: {reason}"),
+        ObjectHealth::RollingOut(reason) => format!("rolling out: {reason}"),
         ObjectHealth::Failed(reason) => format!("failed: {reason}"),
     };
     assert_eq!(found, want, "{kind} {fields}");
@@ -161,8 +162,11 @@ fn a_set_is_healthy_once_its_controller_has_seen_the_change() {
     assert_eq!(set(json!([])), unseen);
     assert_eq!(set(json!([rolled_out(1)])), unseen);
     assert_eq!(set(json!([rolled_out(2)])), ObjectHealth::Current);
+    let rolling_out = ObjectHealth::RollingOut("1 of 2 clusters done".into());
+    assert_eq!(set(json!([rolled_out(2), reconciling])), rolling_out);
+    let no_placement = json!({"type": "PlacementVerified", "status": "False"});
     let in_progress = ObjectHealth::InProgress("1 of 2 clusters done".into());
-    assert_eq!(set(json!([rolled_out(2), reconciling])), in_progress);
+    assert_eq!(set(json!([rolled_out(2), reconciling, no_placement])), in_progress);
 }
 
 #[test]
