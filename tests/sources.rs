@@ -332,6 +332,18 @@ async fn a_repository_that_waits_for_a_time_ends_the_command_with_the_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_no_operator_answers_says_so() {
+    let hub = Hub::start().await;
+    let metadata = json!({"name": "a", "namespace": NAMESPACE});
+    let repo = json!({"metadata": metadata, "spec": {"url": "https://git.example/fleet"}});
+    let repos: Api<ConfigRepo> = Api::namespaced(hub.server.client(), NAMESPACE);
+    repos.create(&PostParams::default(), &serde_json::from_value(repo).unwrap()).await.unwrap();
+    let printed = reconcile(&hub, "1s");
+    let leader = printed.find("no operator has a lease in namespace wheelwright-system").expect(&printed);
+    assert!(printed[leader..].contains("has no result after 1s"), "{printed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_that_waits_for_health_says_so_before_it_ends() {
     let hub = Hub::start().await;
     let url = hub.repository("a");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube::Client;
 
-use super::doctor::finding::{Finding, Health};
+use super::doctor::finding::Finding;
 use super::doctor::operator;
 use crate::cli::follow::follow;
 use crate::cli::origin::{Origin, read_by_rollouts, serves_ours};
@@ -135,14 +135,9 @@ fn only(mut overview: Overview, namespace: Option<&str>) -> Overview {
     overview
 }
 
-/// Returns a finding if no operator leads. Returns `None` if one leads, if only OCM runs the hub, or if the lease
-/// cannot be read.
+/// Returns a finding if no operator leads, unless only OCM runs the hub.
 async fn dead_operator(hub: &Client, has_ours: bool, namespace: &str) -> Option<Finding> {
-    if !has_ours {
-        return None;
-    }
-    let leader = operator::lease(hub, namespace).await.ok()?.unwrap_or_else(|| operator::no_lease(namespace));
-    (leader.health != Health::Good).then_some(leader)
+    if has_ours { operator::no_leader(hub, namespace).await } else { None }
 }
 
 /// Watches the fleet, and prints it whenever it changes.

@@ -91,17 +91,20 @@ fn running(deployment: &Deployment) -> Finding {
     }
 }
 
+/// Returns a finding if no operator leads. Returns `None` if one leads, or if the lease cannot be read.
+pub(in crate::cli::commands) async fn no_leader(hub: &kube::Client, namespace: &str) -> Option<Finding> {
+    let leader = lease(hub, namespace).await.ok()?.unwrap_or_else(|| no_lease(namespace));
+    (leader.health != Health::Good).then_some(leader)
+}
+
 /// Checks that the lease has a live leader whose clock agrees with this machine's; `None` if there is no lease.
-pub(in crate::cli::commands) async fn lease(
-    hub: &kube::Client,
-    namespace: &str,
-) -> Result<Option<Finding>, CommandError> {
+async fn lease(hub: &kube::Client, namespace: &str) -> Result<Option<Finding>, CommandError> {
     let lease = find::<Lease>(hub, &Key::namespaced(namespace, OPERATOR)).await?;
     Ok(lease.map(|lease| leader(lease.spec.unwrap_or_default(), now())))
 }
 
 /// Returns the finding for a hub without a lease. The operator may still run outside the hub.
-pub(in crate::cli::commands) fn no_lease(namespace: &str) -> Finding {
+fn no_lease(namespace: &str) -> Finding {
     Finding::warning(
         LEADER,
         format!("no operator has a lease in namespace {namespace}"),

@@ -6,18 +6,19 @@ use std::time::Duration;
 use anyhow::anyhow;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus};
-use api::names::RECONCILE_AT_ANNOTATION;
 use api::names::approval_reasons::{DELETIONS_HELD, FROZEN, OUTSIDE_APPLY_WINDOWS};
 use api::names::gitops_conditions::{READY, RECONCILING, STALLED};
+use api::names::{RECONCILE_AT_ANNOTATION, SYSTEM_NAMESPACE};
 use futures::StreamExt as _;
 use kube::Api;
 use kube::api::{WatchEvent, WatchParams};
 use object::text::short_commit;
 use object::{Key, Metadata as _};
 use serde_json::json;
-use tokio::time::{sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::RepoName;
+use crate::cli::commands::doctor::operator;
 use crate::cli::connect::HubArgs;
 use crate::cli::duration::{Wait, wait};
 use crate::cli::output::Ui;
@@ -25,6 +26,9 @@ use crate::cli::runtime::block_on;
 use crate::cli::writer::{WriteArgs, failed};
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
+
+/// The time in which an operator that leads notices the request.
+const NOTICED: Duration = Duration::from_secs(5);
 
 /// The delay before a watch is restarted.
 const REWATCH: Duration = Duration::from_millis(100);
@@ -35,7 +39,7 @@ const TIMED: [&str; 3] = [DELETIONS_HELD, FROZEN, OUTSIDE_APPLY_WINDOWS];
 /// Fetch a repository now, and wait until its commit is applied, is rejected, or waits for a person or a time.
 ///
 /// If the commit waits, for example for the end of a freeze, the command prints what it waits for and until
-/// when. The exit code is 1 unless the commit is applied.
+/// when. If no operator leads, it says so after a few seconds. The exit code is 1 unless the commit is applied.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -43,6 +47,9 @@ pub(super) struct Args {
     /// Time to wait for the result, such as `5m`. 0 does not wait.
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = wait)]
     timeout: Wait,
+    /// Namespace of the operator.
+    #[arg(long, value_name = "NAMESPACE", default_value = SYSTEM_NAMESPACE)]
+    operator_namespace: String,
     #[command(flatten)]
     hub: HubArgs,
 }
@@ -63,8 +70,17 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         if args.timeout.is_zero() {
             return Ok(ExitCode::SUCCESS);
         }
-        let answer = answer(writer.client(), &mut repo, &asked, ui);
-        let answered = timeout_at(args.timeout.deadline(), answer).await;
+        let (client, end) = (writer.client(), args.timeout.deadline());
+        let noticed = end.min(Instant::now() + NOTICED);
+        let mut answered = timeout_at(noticed, answer(client, &mut repo, &asked, ui)).await;
+        if answered.is_err() {
+            if !is_handled(&repo, &asked)
+                && let Some(leader) = operator::no_leader(client, &args.operator_namespace).await
+            {
+                ui.text(leader.text(ui.style()))?;
+            }
+            answered = timeout_at(end, answer(client, &mut repo, &asked, ui)).await;
+        }
         let status = repo.status.unwrap_or_default();
         match answered {
             Ok(answered) => answered?,
@@ -81,12 +97,17 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
+/// Returns true if an operator has fetched the repository for the request.
+fn is_handled(repo: &ConfigRepo, asked: &str) -> bool {
+    repo.status.as_ref().is_some_and(|status| status.last_handled_reconcile_at == asked)
+}
+
 /// Returns true if the request was handled, and the commit is applied, rejected or waits for a person or a time.
 fn is_settled(repo: &ConfigRepo, asked: &str) -> bool {
     let Some(status) = &repo.status else { return false };
     let is = |type_| find_condition(&status.conditions, type_).is_some_and(|condition| condition.is_true());
     let is_over = is(READY) || is(STALLED) || TIMED.contains(&ready(status).0) || !is(RECONCILING);
-    status.last_handled_reconcile_at == asked && is_over
+    is_handled(repo, asked) && is_over
 }
 
 /// Watches the ConfigRepo until it is settled, and prints what it waits for.
@@ -121,8 +142,7 @@ async fn answer(
                 return Ok(());
             }
             // Before, the state is the state of an earlier fetch.
-            let state =
-                repo.status.as_ref().filter(|status| status.last_handled_reconcile_at == asked).map(ready);
+            let state = repo.status.as_ref().filter(|_| is_handled(repo, asked)).map(ready);
             let state = state.map(|(reason, message)| format!("{reason}: {message}")).unwrap_or_default();
             if state != printed {
                 ui.line(&state)?;
