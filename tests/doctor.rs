@@ -297,15 +297,15 @@ async fn a_kind_that_the_operator_may_not_list_is_named_until_it_may() {
 async fn the_advice_for_a_hub_of_helm_corrects_it() {
     let hub = Cluster::start("doctor-helm").await;
     let kubectl = hub.kubectl();
-    let helm = |verb: &str| {
+    let helm = |verb: &str, options: &[&str]| {
         let mut command = Command::new(helm::program());
         command.args([verb, "wheelwright", concat!(env!("CARGO_MANIFEST_DIR"), "/charts/wheelwright")]);
-        command.args(["--namespace", helm::NAMESPACE]);
+        command.args(["--namespace", helm::NAMESPACE]).args(options);
         let output = command.arg("--kubeconfig").arg(&hub.kubeconfig).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     };
     kubectl.run(&["create", "namespace", helm::NAMESPACE]);
-    helm("install");
+    helm("install", &[]);
     kubectl.run(&["delete", "crd", "rolloutpolicies.gitops.wheelwright.dev"]);
     kubectl.run(&["delete", "validatingadmissionpolicy", "wheelwright-manifestworks"]);
     let first_rule = r#"[{"op":"remove","path":"/rules/0"}]"#;
@@ -316,13 +316,14 @@ async fn the_advice_for_a_hub_of_helm_corrects_it() {
     assert!(broken.iter().all(|check| has(&findings, check)), "{findings:?}");
     let definitions = "wheelwright crds | kubectl apply --server-side --force-conflicts -f -";
     assert!(advice.iter().any(|one| one == definitions), "{advice:?}");
-    assert_eq!(advice.iter().filter(|one| one.starts_with("helm upgrade")).count(), 2, "{advice:?}");
+    let upgrade = "helm upgrade wheelwright CHART -n wheelwright-system --reset-then-reuse-values, with helm 4 also --force-conflicts";
+    assert_eq!(advice.iter().filter(|one| one.starts_with(upgrade)).count(), 2, "{advice:?}");
     assert!(!advice.iter().any(|one| one.contains("wheelwright upgrade")), "{advice:?}");
 
     let crds = Command::new(env!("CARGO_BIN_EXE_wheelwright")).arg("crds").output().unwrap().stdout;
     let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
     kubectl.run_with(&apply, &String::from_utf8(crds).unwrap());
-    helm("upgrade");
+    helm("upgrade", &["--reset-then-reuse-values"]);
     let (findings, _) = problems(&hub);
     assert!(!broken.iter().any(|check| has(&findings, check)), "{findings:?}");
 }

@@ -5,6 +5,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use object::{Kind, Metadata as _};
 
 use super::finding::Finding;
+use crate::cli::installation::HELM_RELEASE;
 use api::crds;
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::GITOPS_GROUP;
@@ -26,9 +27,17 @@ pub(super) struct ExaminedHub {
 }
 
 impl ExaminedHub {
-    /// Returns the command that writes roles and policies again: `helm upgrade` or `without_helm`.
-    pub(super) fn upgrade(&self, without_helm: &'static str) -> &'static str {
-        if self.is_helm() { "helm upgrade" } else { without_helm }
+    /// Returns the command that writes roles and policies again: `helm upgrade` or `without_helm`. Helm 4 stops at
+    /// an object that another client has changed, unless it is forced.
+    pub(super) fn upgrade(&self, without_helm: &str) -> String {
+        let Ok(Some(operator)) = &self.operator else { return without_helm.to_owned() };
+        if !is_of_helm(operator) {
+            return without_helm.to_owned();
+        }
+        let (release, namespace) = (operator.annotation(HELM_RELEASE).unwrap_or("RELEASE"), &self.namespace);
+        format!(
+            "helm upgrade {release} CHART -n {namespace} --reset-then-reuse-values, with helm 4 also --force-conflicts"
+        )
     }
 
     /// Returns the command that writes the CRDs again. Helm only writes them at installation.

@@ -82,6 +82,10 @@ fn running(deployment: &Deployment) -> Finding {
     let image = pod.and_then(|pod| pod.containers.first()?.image.clone()).unwrap_or_default();
     let message = format!("{available} of {} available, image {image}", counted(wanted, "operator"));
     match available {
+        _ if wanted == 0 => {
+            let scale = format!("kubectl scale -n {namespace} deploy/{OPERATOR} --replicas 2");
+            Finding::bad(NAME, message, scale)
+        }
         0 => {
             let logs = format!("kubectl logs -n {namespace} deploy/{OPERATOR}");
             Finding::bad(NAME, message, format!("kubectl describe pods -n {namespace}, and {logs}"))
@@ -178,6 +182,18 @@ async fn policies(hub: &ExaminedHub, is_installed: bool) -> Finding {
 mod tests {
     use super::*;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+
+    #[test]
+    fn an_operator_without_replicas_needs_some_and_one_without_pods_has_a_reason() {
+        let advice = |replicas: i32| {
+            let metadata = serde_json::json!({"name": OPERATOR, "namespace": "system"});
+            let spec = serde_json::json!({"replicas": replicas, "selector": {}, "template": {}});
+            let deployment = serde_json::json!({"metadata": metadata, "spec": spec});
+            running(&serde_json::from_value(deployment).unwrap()).advice
+        };
+        assert_eq!(advice(0), "kubectl scale -n system deploy/wheelwright-operator --replicas 2");
+        assert!(advice(2).starts_with("kubectl describe pods -n system"), "{}", advice(2));
+    }
 
     #[test]
     fn a_lease_reveals_dead_leaders_and_wrong_clocks() {
