@@ -283,14 +283,9 @@ pub fn cluster(work: &ManifestWork, runs: Hash, rule: &SuccessRule<'_>) -> Clust
         seen => seen,
     };
     let has_succeeded = matches!(report, Report::Succeeded | Report::Relapsed { .. });
-    let mut health =
+    let health =
         Health { of: runs.clone(), report, since: has_succeeded.then(|| succeeded_at.unwrap_or(now)) };
     let is_complete = good_everywhere == Some(wants);
-    match record.recovery.filter(|_| is_marked && !is_complete) {
-        Some(Recovery::Pending) => health.restart_soak(now),
-        Some(Recovery::At(time)) => health.restart_soak(time),
-        None => {}
-    }
     let last_good = if is_complete {
         Some(wants.clone())
     } else if has_succeeded && runs != *wants {
@@ -298,7 +293,7 @@ pub fn cluster(work: &ManifestWork, runs: Hash, rule: &SuccessRule<'_>) -> Clust
     } else {
         record.last_good.filter(|good| good != wants).or_else(|| good_everywhere.cloned())
     };
-    Cluster {
+    let mut cluster = Cluster {
         name: work.namespace().to_owned(),
         wants: wants.clone(),
         runs_since: record.assigned_at.filter(|_| is_marked),
@@ -306,7 +301,13 @@ pub fn cluster(work: &ManifestWork, runs: Hash, rule: &SuccessRule<'_>) -> Clust
         runs: Some(runs),
         last_good,
         ..Cluster::default()
+    };
+    match record.recovery.filter(|_| is_marked && !is_complete) {
+        Some(Recovery::Pending) => cluster.restart_soak(now),
+        Some(Recovery::At(time)) => cluster.restart_soak(time),
+        None => {}
     }
+    cluster
 }
 
 /// Returns true if a work already records the state of its cluster. Otherwise, a later read of the same work would

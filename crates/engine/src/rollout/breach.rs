@@ -7,13 +7,14 @@
 use jiff::{SignedDuration, Timestamp};
 use object::duration::{later, whole_second};
 
-use super::classify::{has_failed, has_relapsed};
+use super::classify::{has_failed, has_relapsed, was_late};
 use super::cluster::{Cluster, Hash};
 use super::input::Input;
 use super::policy::{OnBreach, Policy};
 use super::rules::{FleetInput, Rules};
 use super::stage::{Member, StagePlan};
 use super::state::{Breach, ClusterState};
+use super::strategy::Limits;
 
 /// The longest time that a breach by late clusters stays on record before its revision is quarantined. This is
 /// the grace period of a one-minute lease, after which a cluster that has not come back is unreachable.
@@ -24,7 +25,7 @@ pub(super) struct FleetFailures {
     pub(super) breach: Option<Breach>,
     /// The revision, if it is in quarantine.
     pub(super) quarantine: Option<Hash>,
-    /// The time at which the breach was recorded, if late clusters may still report.
+    /// The time at which the breach was recorded, if late clusters may still report or have yet to soak.
     pub(super) late_since: Option<Timestamp>,
 }
 
@@ -42,10 +43,14 @@ impl FleetFailures {
         let undoes = is_open(plans)
             || input.late_since.is_some()
             || breach_of(plans, |cluster| !has_relapsed(cluster)).is_some();
-        if breach.is_none() || !undoes || !is_rejected(input, policy, plans) {
+        let is_recovering = input.late_since.is_some() && is_recovering(plans, limits);
+        if (breach.is_none() && !is_recovering) || !undoes || !is_rejected(input, policy, plans) {
             return Self { breach, quarantine: None, late_since: None };
         }
         let since = whole_second(input.late_since.unwrap_or(now).min(now));
+        if breach.is_none() {
+            return Self { breach, quarantine: None, late_since: Some(since) };
+        }
         let until = later(since, limits.deadline.unwrap_or_default().min(CATCH_UP));
         if until <= now || breach_of(plans, has_failed).is_some() {
             return Self { breach, quarantine, late_since: None };
@@ -69,6 +74,19 @@ fn breach_of(plans: &[StagePlan<'_>], counts: fn(&Cluster) -> bool) -> Option<Br
             first: first.name.to_owned(),
             reports_until: None,
         })
+    })
+}
+
+/// Returns true if a breach would be back if the clusters that have recovered and still soak stopped working
+/// again. A container that keeps crashing would otherwise end the record of its breach each time it runs.
+fn is_recovering(plans: &[StagePlan<'_>], limits: &Limits) -> bool {
+    let is_recovering = |member: &&Member<'_>| {
+        matches!(member.state, Some(ClusterState::Soaking { .. }))
+            && member.cluster.is_some_and(|cluster| was_late(cluster, limits))
+    };
+    plans.iter().any(|plan| {
+        let recovering = plan.members.iter().filter(is_recovering).count();
+        plan.allowed.is_some_and(|allowed| plan.failures().count() + recovering > allowed)
     })
 }
 

@@ -115,6 +115,13 @@ pub(super) fn has_relapsed(cluster: &Cluster) -> bool {
     matches!(report_on(cluster, &cluster.wants).0, Report::Relapsed { .. })
 }
 
+/// Returns true if a cluster that works with the wanted hash had stopped working, or succeeded after its deadline.
+pub(super) fn was_late(cluster: &Cluster, limits: &Limits) -> bool {
+    let deadline = cluster.runs_since.max(cluster.answers_since).zip(limits.deadline);
+    let succeeded = report_on(cluster, &cluster.wants).1;
+    cluster.recovered || deadline.is_some_and(|(begin, span)| succeeded >= Some(later(begin, span)))
+}
+
 /// Returns true if a cluster reported success with a hash.
 pub(super) fn has_succeeded(cluster: &Cluster, hash: &Hash) -> bool {
     report_on(cluster, hash).0 == Report::Succeeded

@@ -90,6 +90,8 @@ pub struct Cluster {
     /// The time at which the cluster joined the fleet. Stages do not wait for clusters that joined after the
     /// rollout began. Otherwise, a rollout in a constantly growing fleet would never complete.
     pub joined: Option<Timestamp>,
+    /// True if `runs` works again after it had stopped working.
+    pub recovered: bool,
     /// True if the rollout changes nothing on this cluster.
     pub skip: bool,
     /// The object that carries the content. Only used to remove it after the cluster left its groups.
@@ -116,6 +118,16 @@ impl Cluster {
         }
         self
     }
+
+    /// Counts the soak of a success from a recovery. Otherwise, a container that keeps crashing would let the next
+    /// cluster start each time it runs, once the first soak is over.
+    pub fn restart_soak(&mut self, recovered: Timestamp) {
+        let success = self.health.as_mut().filter(|health| health.report == Report::Succeeded);
+        if let Some(since) = success.and_then(|health| health.since.as_mut()) {
+            self.recovered = recovered > *since;
+            *since = recovered.max(*since);
+        }
+    }
 }
 
 /// A report from a cluster, bound to the hash that it describes.
@@ -127,16 +139,6 @@ pub struct Health {
     pub report: Report,
     /// The time of the state, by the hub's clock; `None` means now.
     pub since: Option<Timestamp>,
-}
-
-impl Health {
-    /// Counts the soak of a success from a recovery. Otherwise, a container that keeps crashing would let the next
-    /// cluster start each time it runs, once the first soak is over.
-    pub fn restart_soak(&mut self, recovered: Timestamp) {
-        if self.report == Report::Succeeded {
-            self.since = self.since.map(|since| since.max(recovered));
-        }
-    }
 }
 
 /// The state of a hash on a cluster.

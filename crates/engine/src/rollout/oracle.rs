@@ -402,7 +402,9 @@ impl<'a> Checker<'a> {
         let is_remembered = self.input.quarantined.as_ref() == Some(revision) && !is_released;
         let is_breached = self.stages.iter().any(CheckedStage::is_breached) && !is_remembered;
         ensure(decision.breach.is_some() == is_breached, "a breach is reported when there is one", "")?;
-        let is_rejected = is_breached
+        let is_recovering =
+            self.input.late_since.is_some() && !is_breached && !is_remembered && self.is_recovering();
+        let is_rejected = (is_breached || is_recovering)
             && self.policy.on_breach == OnBreach::Rollback
             && !self.policy.paused
             && !is_released
@@ -410,12 +412,18 @@ impl<'a> Checker<'a> {
                 || self.input.late_since.is_some()
                 || self.stages.iter().any(CheckedStage::is_breached_without_relapses))
             && self.members().any(|member| member.good().is_some());
-        let awaited = self.awaited().filter(|_| is_rejected);
-        let expected = (is_remembered || is_rejected && awaited.is_none()).then_some(revision);
+        let awaited = self.awaited().filter(|_| is_rejected && is_breached);
+        let is_over = is_rejected && is_breached && awaited.is_none();
+        let expected = (is_remembered || is_over).then_some(revision);
         let is_quarantined = decision.quarantine.as_ref() == expected;
         ensure(is_quarantined, "a breach quarantines, and the quarantine lasts", "")?;
         let (since, until) = awaited.unzip();
-        ensure(decision.late_since == since, "a breach by late clusters is on record", "")?;
+        let since = since.or_else(|| self.since().filter(|_| is_rejected && is_recovering));
+        ensure(
+            decision.late_since == since,
+            "a breach by late clusters is on record until they have soaked",
+            "",
+        )?;
         let is_checked = until.is_none_or(|until| decision.recheck.is_some_and(|at| at <= until));
         ensure(is_checked, "a breach by late clusters is checked at the end of their time", "")
     }
@@ -425,10 +433,34 @@ impl<'a> Checker<'a> {
         self.members().any(|member| matches!(member.truth, ExpectedState::ToDo | ExpectedState::InFlight))
     }
 
+    /// Returns true if a stage would have too many failures if clusters that soak after a failure failed again.
+    fn is_recovering(&self) -> bool {
+        let soaks_again = |member: &&Member<'_>| {
+            let Some(cluster) = member.cluster.filter(|_| member.truth == ExpectedState::InFlight) else {
+                return false;
+            };
+            let (report, begin) = known_of(cluster, member.wants);
+            let deadline = cluster.runs_since.max(cluster.answers_since).zip(self.deadline);
+            let is_late = deadline.is_some_and(|(start, span)| {
+                begin.is_some_and(|begin| start.checked_add(span).is_ok_and(|end| end <= begin))
+            });
+            report == Some(Report::Succeeded) && (cluster.recovered || is_late)
+        };
+        self.stages.iter().any(|stage| {
+            let again = stage.members.iter().filter(soaks_again).count();
+            stage.allowed.is_some_and(|allowed| stage.count(ExpectedState::Failed) + again > allowed)
+        })
+    }
+
+    /// Returns the time at which a breach is recorded.
+    fn since(&self) -> Option<Timestamp> {
+        let since = self.input.late_since.unwrap_or(self.now).min(self.now);
+        Timestamp::from_second(since.as_second()).ok()
+    }
+
     /// Returns the start and end of the wait for reports from late clusters; `None` if the breach does not wait.
     fn awaited(&self) -> Option<(Timestamp, Timestamp)> {
-        let since = self.input.late_since.unwrap_or(self.now).min(self.now);
-        let since = Timestamp::from_second(since.as_second()).ok()?;
+        let since = self.since()?;
         let until = since.checked_add(self.deadline.unwrap_or_default().min(CATCH_UP)).ok()?;
         let is_reported = self.stages.iter().any(CheckedStage::is_breached_by_reports);
         (until > self.now && !is_reported).then_some((since, until))

@@ -177,3 +177,19 @@ fn a_canary_that_works_only_for_moments_lets_no_other_cluster_start() {
         }
     }
 }
+
+#[test]
+fn a_canary_that_crashes_again_and_again_is_late_from_its_first_crash() {
+    for subject in [SET, ADD_ON] {
+        let mut world = subject.world("Rollback");
+        subject.begin(&mut world);
+        for _ in 0..6 {
+            subject.pods(&mut world, false);
+            world.run_for(seconds(30)).unwrap();
+            subject.pods(&mut world, true);
+            world.run_for(seconds(1)).unwrap();
+        }
+        assert!(!record(&world).quarantined.is_empty(), "{:?}", record(&world));
+        assert_eq!((subject.versions)(&world), ["0.4.0"; 3], "{:?}", record(&world));
+    }
+}

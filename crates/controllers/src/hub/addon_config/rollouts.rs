@@ -162,13 +162,12 @@ impl AddOnInput {
         let is_other = |configs: &Vec<Config>| address(configs) != cluster.wants.0;
         let good_everywhere = good_everywhere();
         let is_complete = good_everywhere.as_ref().is_some_and(|good| !is_other(good));
-        let recovered = addon.as_deref().and_then(progress::recovered).filter(|_| !is_complete);
-        if let (Some(health), Some(recovered)) = (&mut cluster.health, recovered) {
-            health.restart_soak(recovered);
-        }
         let recorded = addon.as_deref().and_then(progress::last_good).filter(|_| !is_complete);
         let last_good = applied.filter(is_other).or(recorded.filter(is_other)).or(good_everywhere);
         cluster.last_good = last_good.as_ref().map(|configs| Hash(address(configs)));
+        if let Some(recovered) = addon.as_deref().and_then(progress::recovered).filter(|_| !is_complete) {
+            cluster.restart_soak(recovered);
+        }
         let mut choices = vec![(cluster.wants.clone(), wants)];
         choices.extend(cluster.last_good.clone().zip(last_good));
         Ok(Candidate::Member(Box::new(cluster), choices))

@@ -130,6 +130,52 @@ fn a_recorded_breach_quarantines_even_after_every_cluster_has_relapsed() {
     assert_eq!([31, 89, 90].map(|second| quarantine(&mut input, second)), [false, false, true]);
 }
 
+/// Returns the rollout of a cluster with a soak of ten seconds and the given report, and of one that waits for it.
+fn looping(report: Report, since: i64, late_since: Option<Timestamp>) -> Input {
+    let mut input = rollout([Some(report), None]);
+    (input.clusters[1].runs, input.clusters[1].runs_since) = (Some("r1".into()), None);
+    input.policy.as_mut().unwrap().soak = SignedDuration::from_secs(10);
+    input.late_since = late_since;
+    let cluster = &mut input.clusters[0];
+    cluster.health.as_mut().unwrap().since = Some(at(0));
+    cluster.restart_soak(at(since));
+    input
+}
+
+#[test]
+fn a_cluster_that_crashes_and_recovers_again_and_again_is_late_from_its_first_crash() {
+    let relapsed = Report::Relapsed { failed: false };
+    let mut record = None;
+    for (second, report, since) in [
+        (100, relapsed, 0),
+        (120, Report::Succeeded, 120),
+        (125, relapsed, 0),
+        (150, Report::Succeeded, 150),
+        (159, Report::Succeeded, 150),
+    ] {
+        let mut input = looping(report, since, record);
+        let decision = decided(&mut input, second);
+        assert_eq!((decision.late_since, decision.quarantine), (Some(at(100)), None), "{second}");
+        assert_eq!(decision.breach.is_some(), report == relapsed, "{second}");
+        record = input.late_since;
+    }
+    assert!(quarantine(&mut looping(relapsed, 0, record), 160), "the deadline is over");
+    let mut soaked = looping(Report::Succeeded, 150, record);
+    assert_eq!((decided(&mut soaked, 160).late_since, soaked.late_since), (None, None), "it works");
+}
+
+#[test]
+fn a_success_after_the_deadline_ends_the_record_of_its_breach_after_the_soak_and_others_do_not_count() {
+    let succeeded = |second| {
+        let mut input = looping(Report::Succeeded, 0, Some(at(100)));
+        input.clusters[0].health.as_mut().unwrap().since = Some(at(second));
+        input
+    };
+    assert_eq!([101, 110].map(|now| decided(&mut succeeded(101), now).late_since), [Some(at(100)); 2]);
+    assert_eq!(decided(&mut succeeded(101), 111).late_since, None);
+    assert_eq!(decided(&mut succeeded(59), 60).late_since, None, "the record is of another cluster");
+}
+
 #[test]
 fn no_breach_is_recorded_if_it_quarantines_nothing() {
     let rollback = || rollout([None]).policy.unwrap();

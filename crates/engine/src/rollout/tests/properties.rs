@@ -97,6 +97,7 @@ pub(super) fn cluster(name: usize) -> impl Strategy2<Value = Cluster> {
         prop::bool::weighted(0.05),
         prop::bool::weighted(0.1),
         prop::bool::weighted(0.2),
+        prop::bool::weighted(0.3),
     );
     (
         hash(),
@@ -114,7 +115,7 @@ pub(super) fn cluster(name: usize) -> impl Strategy2<Value = Cluster> {
                 runs_since,
                 health,
                 last_good,
-                (unreachable, skip, is_refused, is_decided),
+                (unreachable, skip, is_refused, is_decided, recovered),
                 (answers_since, joined, refused_since),
             )| Cluster {
                 name: format!("c{name:02}"),
@@ -128,6 +129,7 @@ pub(super) fn cluster(name: usize) -> impl Strategy2<Value = Cluster> {
                 refused_since: refused_since.filter(|_| is_refused),
                 // No cluster joins in the future.
                 joined: joined.min(Some(NOW)),
+                recovered,
                 skip,
                 instance: Instance { uid: String::new(), is_decided },
             },
