@@ -104,7 +104,7 @@ impl UndoEffect {
         for (cluster, assignment) in &undone.clusters {
             match &assignment.state {
                 state if !state.is_quarantined() => {}
-                ClusterState::Returning { to } if has_it.contains(cluster.as_str()) => {
+                ClusterState::Returning { to, unreachable: _ } if has_it.contains(cluster.as_str()) => {
                     effect.returning.entry(name(to)).or_default().push(cluster.clone());
                 }
                 _ if has_it.contains(cluster.as_str()) => effect.kept.push(cluster.clone()),

@@ -284,7 +284,7 @@ impl StageContext<'_> {
                 let to = runs.clone();
                 return Some(match has_succeeded(cluster, runs) {
                     true => ClusterState::Returned { to },
-                    false => ClusterState::Returning { to },
+                    false => ClusterState::Returning { to, unreachable: cluster.unreachable },
                 });
             }
             Some(_) => member.rollback_target(),
@@ -292,7 +292,7 @@ impl StageContext<'_> {
             None => member.rollback_target().or(self.common_good.filter(|good| **good != cluster.wants)),
         };
         Some(match target {
-            Some(to) => ClusterState::Returning { to: to.clone() },
+            Some(to) => ClusterState::Returning { to: to.clone(), unreachable: cluster.unreachable },
             None => ClusterState::Quarantined,
         })
     }
@@ -303,7 +303,7 @@ impl StageContext<'_> {
             ClusterState::Starting => {
                 Some(member.cluster.map_or(&self.input.revision, |cluster| &cluster.wants).clone())
             }
-            ClusterState::Returning { to } if !self.policy.paused => Some(to.clone()),
+            ClusterState::Returning { to, unreachable: _ } if !self.policy.paused => Some(to.clone()),
             ClusterState::Waiting(_) | ClusterState::Unreachable { moved: false } => {
                 let joins = member.runs().is_none()
                     && self.policy.joining == Joining::LastGood

@@ -30,8 +30,9 @@ impl Display for ClusterState {
             Self::Unreachable { moved: false } => {
                 write!(f, "is unreachable; it starts when it is reachable again")
             }
-            Self::Returning { to } => {
-                write!(f, "is returning to {}, because its revision is quarantined", to.short())
+            Self::Returning { to, unreachable } => {
+                write!(f, "is returning to {}, because its revision is quarantined", to.short())?;
+                if *unreachable { write!(f, "; it does not answer") } else { Ok(()) }
             }
             Self::Returned { to } => write!(f, "runs {}; the newer revision is quarantined", to.short()),
             Self::Quarantined => {

@@ -379,10 +379,13 @@ impl<'a> Checker<'a> {
         };
         let is_true = match &assignment.state {
             ClusterState::Returned { to } => runs == Some(to) && succeeds(to),
-            ClusterState::Returning { to } => match runs {
-                Some(runs) => runs == to && !succeeds(runs),
-                None => Some(to) == member.good().or_else(|| self.common_good()),
-            },
+            ClusterState::Returning { to, unreachable } => {
+                let is_target = match runs {
+                    Some(runs) => runs == to && !succeeds(runs),
+                    None => Some(to) == member.good().or_else(|| self.common_good()),
+                };
+                is_target && member.cluster.is_some_and(|cluster| cluster.unreachable == *unreachable)
+            }
             ClusterState::Quarantined => runs.is_none() && member.good().is_none(),
             _ => false,
         };

@@ -53,6 +53,8 @@ pub enum ClusterState {
     Returning {
         /// The hash that the cluster returns to.
         to: Hash,
+        /// True if the cluster is unreachable, so that it may still run the quarantined hash.
+        unreachable: bool,
     },
     /// The hash that the cluster should run is quarantined, and the cluster runs another one successfully.
     Returned {
@@ -309,7 +311,7 @@ mod tests {
             ClusterState::Starting,
             ClusterState::Skipped,
             ClusterState::Unreachable { moved: true },
-            ClusterState::Returning { to: Hash::default() },
+            ClusterState::Returning { to: Hash::default(), unreachable: false },
             ClusterState::Returned { to: Hash::default() },
             ClusterState::Quarantined,
         ] {

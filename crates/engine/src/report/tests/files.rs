@@ -100,7 +100,7 @@ fn a_rollout_that_failed_keeps_its_time_line() {
 
 #[test]
 fn a_rollback_is_reported_with_both_versions() {
-    let returning = || ClusterState::Returning { to: "r1".into() };
+    let returning = || ClusterState::Returning { to: "r1".into(), unreachable: false };
     let returned = || ClusterState::Returned { to: "r1".into() };
     let mut fleet = fleet(vec![cluster("c1", returning(), ""), cluster("c2", returned(), "")]);
     let rollout = &mut fleet.add_ons[0].rollouts[0];

@@ -291,7 +291,7 @@ mod tests {
             ClusterState::Unreachable { moved: false },
             ClusterState::Skipped,
             ClusterState::Quarantined,
-            ClusterState::Returning { to: Hash::default() },
+            ClusterState::Returning { to: Hash::default(), unreachable: false },
             ClusterState::Returned { to: Hash::default() },
         ];
         for state in states {

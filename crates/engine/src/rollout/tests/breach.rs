@@ -130,6 +130,18 @@ fn a_recorded_breach_quarantines_even_after_every_cluster_has_relapsed() {
     assert_eq!([31, 89, 90].map(|second| quarantine(&mut input, second)), [false, false, true]);
 }
 
+#[test]
+fn a_cluster_that_should_return_and_does_not_answer_says_so() {
+    let mut input = rollout([Some(Report::Failed), Some(Report::Succeeded)]);
+    input.clusters[1].unreachable = true;
+    let states = decided(&mut input, BACK).clusters;
+    let returns = "is returning to r1, because its revision is quarantined";
+    assert_eq!(
+        ["a", "b"].map(|name| states[name].state.to_string()),
+        [returns.to_owned(), format!("{returns}; it does not answer")]
+    );
+}
+
 /// Returns the rollout of a cluster with a soak of ten seconds and the given report, and of one that waits for it.
 fn looping(report: Report, since: i64, late_since: Option<Timestamp>) -> Input {
     let mut input = rollout([Some(report), None]);
