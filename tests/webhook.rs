@@ -38,7 +38,8 @@ pub(crate) async fn deliver(
 pub(crate) fn write_certificates(dir: &Path) {
     let authority = Authority::create("test", now()).unwrap();
     let profile = Profile {
-        subject: Subject::new("test", &[]),
+        // OpenSSL takes a certificate with the name of its authority for a self-signed one.
+        subject: Subject::new("server", &[]),
         names: &["127.0.0.1", "localhost"],
         usage: Usage::Server,
         lifetime: Duration::from_secs(3600),

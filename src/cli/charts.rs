@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::git::{Arrivals, ChartAccess, ChartSource, Credentials, Egress, Error};
+use crate::git::{Arrivals, ChartSource, Credentials, Downloads, Egress, Error};
 use object::tree::FileTree;
 
 /// The charts that a command has downloaded.
 pub(crate) struct Charts {
-    access: ChartAccess,
+    access: Downloads,
     archives: BTreeMap<String, Arc<[u8]>>,
 }
 
@@ -18,7 +18,7 @@ impl Charts {
     /// Returns no charts. Of the credentials, only the certificate authorities and the proxy are used.
     pub(crate) fn new(credentials: Credentials) -> Self {
         let (egress, cancel) = (Egress::Anywhere, CancellationToken::new());
-        let access = ChartAccess { credentials, egress, cancel, arrivals: Arc::new(Arrivals::default()) };
+        let access = Downloads { credentials, egress, cancel, arrivals: Arc::new(Arrivals::default()) };
         Self { access, archives: BTreeMap::new() }
     }
 

@@ -9,9 +9,13 @@ use anyhow::{Context as _, anyhow};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
 
 use super::CommandError;
-use crate::git::{self, Credentials, Error, History, Mirror, RefSpec, Remote, Verification};
+use crate::git::{
+    self, Arrivals, ArtifactRef, ArtifactRepository, Blobs, Credentials, Downloads, Egress, Error, History,
+    Mirror, RefSpec, Remote, Verification,
+};
 use crate::shell::now;
 use object::tree::Checkout;
 
@@ -21,7 +25,7 @@ pub(crate) const HEAD: &str = "HEAD";
 const TOKEN: &str = "WHEELWRIGHT_GIT_TOKEN";
 /// The hint about the syntax of a revision.
 const REVISION: &str = "a revision is a branch, a tag, a commit id of 40 digits, or HEAD; in a directory, also what git rev-parse takes and the \
-                        branch of a remote, once it is fetched";
+                        branch of a remote, once it is fetched; in a registry, a tag or a digest";
 /// The hint about the sources of credentials.
 const CREDENTIALS: &str = "name a directory with the keys of a credentials Secret as files with --git-secret DIR, or set \
                            WHEELWRIGHT_GIT_TOKEN to a token for https; check that the repository exists";
@@ -131,33 +135,55 @@ fn files(dir: &Path) -> std::io::Result<BTreeMap<String, ByteString>> {
     Ok(data)
 }
 
-/// A repository to read revisions from: a local directory, or a temporary mirror of a URL that lasts as long as
-/// the command.
+/// A repository to read revisions from.
 #[derive(Debug)]
 pub(crate) struct Revisions {
     /// The URL, or the directory.
     url: String,
-    /// The directory of the repository, or of the mirror.
+    /// The directory of the repository, or of what was fetched from it, which lasts as long as the command.
     directory: PathBuf,
-    mirror: Option<(TempDir, RefCell<Mirror>)>,
+    fetched: Option<(TempDir, Fetched)>,
+}
+
+/// What was fetched from a URL.
+#[derive(Debug)]
+enum Fetched {
+    Mirror(RefCell<Mirror>),
+    Artifacts(ArtifactRepository),
 }
 
 impl Revisions {
     fn open(url: &str, credentials: Credentials) -> Result<Self, CommandError> {
+        let temporary = || tempfile::tempdir().context("cannot create a temporary directory");
+        if git::is_artifact(url) {
+            let cache = temporary()?;
+            let directory = cache.path().to_owned();
+            let (egress, cancel) = (Egress::Anywhere, CancellationToken::new());
+            let downloads =
+                Downloads { credentials, egress, cancel, arrivals: Arc::new(Arrivals::default()) };
+            let blobs = Blobs::new(directory.clone(), "artifacts");
+            let artifacts = ArtifactRepository::open(url, downloads, blobs, None)?;
+            return Ok(Self {
+                url: url.to_owned(),
+                directory,
+                fetched: Some((cache, Fetched::Artifacts(artifacts))),
+            });
+        }
         let remote = Remote::parse(url)?;
         if let Some(directory) = remote.local() {
-            return Ok(Self { url: url.to_owned(), directory: directory.to_owned(), mirror: None });
+            return Ok(Self { url: url.to_owned(), directory: directory.to_owned(), fetched: None });
         }
-        let cache = tempfile::tempdir().context("cannot create a temporary directory")?;
+        let cache = temporary()?;
         let directory = Mirror::directory(cache.path(), &remote);
         let mut mirror = Mirror::open(cache.path(), remote, credentials).map_err(hinted)?;
         mirror.keeps_whole_history = true;
-        Ok(Self { url: url.to_owned(), directory, mirror: Some((cache, RefCell::new(mirror))) })
+        let fetched = Some((cache, Fetched::Mirror(RefCell::new(mirror))));
+        Ok(Self { url: url.to_owned(), directory, fetched })
     }
 
     /// Returns the URLs of the repository: its own URL, and the remotes of a local directory.
     pub(crate) fn urls(&self) -> Vec<String> {
-        let remotes = if self.mirror.is_none() { git::remote_urls(&self.directory) } else { Vec::new() };
+        let remotes = if self.fetched.is_none() { git::remote_urls(&self.directory) } else { Vec::new() };
         std::iter::once(self.url.clone()).chain(remotes).collect()
     }
 
@@ -167,10 +193,15 @@ impl Revisions {
     /// Fails if the repository cannot be read, the revision does not exist, or its name is not a valid reference
     /// name.
     pub(crate) fn checkout(&self, revision: &str) -> Result<Arc<Checkout>, CommandError> {
-        let Some((_, mirror)) = &self.mirror else {
-            return git::checkout(&self.directory, revision).map_err(hinted);
+        let mut mirror = match &self.fetched {
+            None => return git::checkout(&self.directory, revision).map_err(hinted),
+            Some((_, Fetched::Artifacts(artifacts))) => {
+                let fetched = ArtifactRef::parse(revision)
+                    .and_then(|want| artifacts.fetch(&want, History::default(), None));
+                return fetched.map_err(hinted);
+            }
+            Some((_, Fetched::Mirror(mirror))) => mirror.borrow_mut(),
         };
-        let mut mirror = mirror.borrow_mut();
         let named = || {
             [RefSpec::commit(revision), RefSpec::branch(revision), RefSpec::tag(revision)]
                 .into_iter()

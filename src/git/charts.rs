@@ -4,37 +4,25 @@
 //! from a classic repository if its index has a digest.
 
 use std::fmt::{Display, Formatter};
-use std::sync::Arc;
-use std::time::Duration;
 
-use http::header::{ACCEPT, AUTHORIZATION, LOCATION, WWW_AUTHENTICATE};
-use http::{HeaderName, StatusCode};
 use hyper::body::Bytes;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use sha2::{Digest as _, Sha256};
-use tokio_util::sync::CancellationToken;
 
-use super::transport::{ApiResponse, Arrivals, Session, SessionLimits, TransportLimits, get, header};
-use super::{Credentials, Egress, Error, Remote};
-use object::hex;
+use super::Error;
+use super::registry::{Downloads, Registry, parse_manifest, verified};
 
 /// The maximum size of an archive, which is the limit for files in a repository.
 const MAX_ARCHIVE: usize = 8 << 20;
 /// The maximum size of an index. One with 300 charts and all their versions has 20 MiB.
 const MAX_INDEX: usize = 32 << 20;
-/// The maximum size of a manifest, as in registries.
-const MAX_MANIFEST: usize = 4 << 20;
-/// The maximum size of a response with a token.
-const MAX_TOKEN: usize = 64 << 10;
-/// The time limit for one request.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The media types of a chart (Helm's `pkg/registry/constants.go`).
-const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.cncf.helm.config.v1+json";
-const CONTENT: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
+pub(super) const CONTENT: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
+
+const PRIVATE: &str =
+    "it needs a login, and private repositories of charts are not supported; commit the chart instead";
 
 /// A chart in a repository of charts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,18 +31,6 @@ pub struct ChartSource {
     repository: String,
     name: String,
     version: String,
-}
-
-/// The connections for downloads.
-pub struct ChartAccess {
-    /// Credentials of the configuration's repository. Only its certificate authorities and proxy are used.
-    pub credentials: Credentials,
-    /// The addresses that connections may be opened to.
-    pub egress: Egress,
-    /// Ends downloads.
-    pub cancel: CancellationToken,
-    /// Limits the bytes in flight.
-    pub(crate) arrivals: Arc<Arrivals>,
 }
 
 /// A version of a chart in the index of a classic repository.
@@ -67,27 +43,6 @@ struct IndexEntry {
 
 /// Reads the entries at a path of keys, and skips the rest of an index.
 struct EntriesAt<'a>(&'a [&'a str]);
-
-#[derive(Deserialize)]
-struct Manifest {
-    config: Descriptor,
-    #[serde(default)]
-    layers: Vec<Descriptor>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Descriptor {
-    media_type: String,
-    digest: String,
-    size: usize,
-}
-
-#[derive(Deserialize)]
-struct Issued {
-    #[serde(alias = "access_token")]
-    token: String,
-}
 
 impl Display for ChartSource {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
@@ -109,32 +64,53 @@ impl ChartSource {
     ///
     /// # Errors
     /// Returns [`Error::Chart`] with the reason.
-    pub fn fetch(&self, access: &ChartAccess) -> Result<Vec<u8>, Error> {
+    pub fn fetch(&self, downloads: &Downloads) -> Result<Vec<u8>, Error> {
         let Self { repository, name, version } = self;
         let fetched = match repository.strip_prefix("oci://") {
-            Some(registry) => access.registry_chart(&format!("{registry}/{name}"), version),
-            None => self.classic_chart(access),
+            Some(registry) => registry_chart(downloads, &format!("{registry}/{name}"), version),
+            None => self.classic_chart(downloads),
         };
-        let archive = fetched.map_err(|reason| Error::Chart { chart: self.to_string(), reason })?;
+        let archive = fetched.map_err(|error| {
+            let reason = match error {
+                Error::Auth { .. } => PRIVATE.to_owned(),
+                error => error.to_string(),
+            };
+            Error::Chart { chart: self.to_string(), reason }
+        })?;
         Ok(archive.into())
     }
 
-    fn classic_chart(&self, access: &ChartAccess) -> Result<Bytes, String> {
+    fn classic_chart(&self, downloads: &Downloads) -> Result<Bytes, Error> {
         let Self { repository, name, version } = self;
-        let index = access.content(&format!("{repository}/index.yaml"), &[], MAX_INDEX)?;
-        let entry = find(&index, name, version)?;
+        let refuse = |reason: &str| Error::Content(reason.to_owned());
+        let index = downloads.content(&format!("{repository}/index.yaml"), &[], MAX_INDEX)?;
+        let entry = find(&index, name, version).map_err(Error::Content)?;
         let url = entry.urls.unwrap_or_default().into_iter().next();
-        let url = url.ok_or("its entry in index.yaml has no URL")?;
+        let url = url.ok_or_else(|| refuse("its entry in index.yaml has no URL"))?;
         if let Some(chart) = url.strip_prefix("oci://") {
-            let (chart, tag) = chart.rsplit_once(':').ok_or("its URL in index.yaml has no version")?;
-            return access.registry_chart(chart, tag);
+            let chart = chart.rsplit_once(':');
+            let (chart, tag) = chart.ok_or_else(|| refuse("its URL in index.yaml has no version"))?;
+            return registry_chart(downloads, chart, tag);
         }
         let url = if url.contains("://") { url } else { format!("{repository}/{url}") };
-        let archive = access.content(&url, &[], MAX_ARCHIVE)?;
+        let archive = downloads.content(&url, &[], MAX_ARCHIVE)?;
         let digest = entry.digest.unwrap_or_default();
         let digest = digest.strip_prefix("sha256:").unwrap_or(&digest);
         if digest.is_empty() { Ok(archive) } else { verified(archive, digest) }
     }
+}
+
+/// Downloads a chart of an OCI registry. `chart` is its host and path.
+fn registry_chart(downloads: &Downloads, chart: &str, version: &str) -> Result<Bytes, Error> {
+    // Tags cannot contain `+`; Helm replaces it.
+    let tag = version.replace('+', "_");
+    let registry = Registry::new(downloads, chart, None)?;
+    let manifest = parse_manifest(&registry.manifest(&tag)?.bytes).ok();
+    let manifest = manifest.filter(|manifest| manifest.config.media_type == CONFIG);
+    let mut layers = manifest.into_iter().flat_map(|manifest| manifest.layers);
+    let layer = layers.find(|layer| layer.media_type == CONTENT);
+    let layer = layer.ok_or_else(|| Error::Content(format!("{chart}:{tag} is not a Helm chart")))?;
+    registry.blob(&layer, MAX_ARCHIVE)
 }
 
 /// Finds a version of a chart in an index. Like Helm, ignores a leading `v`.
@@ -185,112 +161,5 @@ impl<'de> Visitor<'de> for EntriesAt<'_> {
             }
         }
         Ok(found)
-    }
-}
-
-/// Returns content if it has a SHA-256 digest.
-fn verified(content: Bytes, digest: &str) -> Result<Bytes, String> {
-    let actual = hex(Sha256::digest(&content));
-    if actual == digest {
-        return Ok(content);
-    }
-    Err(format!("its content has the digest sha256:{actual}, not sha256:{digest}"))
-}
-
-impl ChartAccess {
-    /// Downloads a chart of an OCI registry (distribution-spec, "Pull"). `chart` is its host and path.
-    fn registry_chart(&self, chart: &str, version: &str) -> Result<Bytes, String> {
-        let (host, path) = chart.split_once('/').ok_or("its address has no path")?;
-        let host = if host == "docker.io" { "registry-1.docker.io" } else { host };
-        // Tags cannot contain `+`; Helm replaces it.
-        let tag = version.replace('+', "_");
-        let base = format!("https://{host}/v2/{path}");
-        let mut headers = vec![(ACCEPT, MANIFEST.to_owned())];
-        let mut answer = self.get(&format!("{base}/manifests/{tag}"), &headers, MAX_MANIFEST)?;
-        if answer.status == StatusCode::UNAUTHORIZED {
-            let token = self.token(header(&answer.headers, WWW_AUTHENTICATE), path)?;
-            headers.push((AUTHORIZATION, format!("Bearer {token}")));
-            answer = self.get(&format!("{base}/manifests/{tag}"), &headers, MAX_MANIFEST)?;
-        }
-        let manifest = ok(answer)?;
-        let not_a_chart = || format!("{chart}:{tag} is not a Helm chart");
-        let manifest: Manifest = serde_json::from_slice(&manifest).map_err(|_| not_a_chart())?;
-        let layer = manifest.layers.into_iter().find(|layer| layer.media_type == CONTENT);
-        let layer = layer.filter(|_| manifest.config.media_type == CONFIG).ok_or_else(not_a_chart)?;
-        if layer.size > MAX_ARCHIVE {
-            return Err(format!(
-                "its archive has {} bytes, and at most {MAX_ARCHIVE} are allowed",
-                layer.size
-            ));
-        }
-        let digest = layer.digest.strip_prefix("sha256:").ok_or("its archive has no SHA-256 digest")?;
-        headers.remove(0);
-        let archive = self.content(&format!("{base}/blobs/{}", layer.digest), &headers, layer.size)?;
-        verified(archive, digest)
-    }
-
-    /// Requests a token for anonymous pulls (distribution's `spec/auth/token.md`).
-    fn token(&self, challenge: &str, path: &str) -> Result<String, String> {
-        let parameters = challenge.strip_prefix("Bearer ").ok_or(PRIVATE)?;
-        let parameter = |name: &str| {
-            let (_, rest) = parameters.split_once(&format!("{name}=\""))?;
-            rest.split('"').next().map(str::to_owned)
-        };
-        let realm = parameter("realm").ok_or("its registry does not say where to get a token")?;
-        let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-        let scope = encoded(&format!("repository:{path}:pull"));
-        let service = encoded(&parameter("service").unwrap_or_default());
-        let separator = if realm.contains('?') { '&' } else { '?' };
-        let url = format!("{realm}{separator}service={service}&scope={scope}");
-        let Issued { token } = serde_json::from_slice(&ok(self.get(&url, &[], MAX_TOKEN)?)?)
-            .map_err(|_| "the answer of its token service has no token")?;
-        Ok(token)
-    }
-
-    /// Downloads public content. Follows one redirect to a host that the operator's flag `--git-hosts` names, without
-    /// the headers.
-    fn content(&self, url: &str, headers: &[(HeaderName, String)], limit: usize) -> Result<Bytes, String> {
-        let answer = self.get(url, headers, limit)?;
-        if !answer.status.is_redirection() {
-            return ok(answer);
-        }
-        let location = header(&answer.headers, LOCATION);
-        let address = Remote::parse(location.split(['?', '#']).next().unwrap_or_default());
-        let host = address.ok().and_then(|remote| remote.address(443).map(|at| at.host.to_owned()));
-        let host = host.ok_or_else(|| format!("{url} redirects to an invalid address"))?;
-        if !self.egress.names(&host) {
-            return Err(format!(
-                "{url} redirects to another host; to allow this, name it with the operator's flag --git-hosts={host}"
-            ));
-        }
-        ok(self.get(location, &[], limit)?)
-    }
-
-    fn get(&self, url: &str, headers: &[(HeaderName, String)], limit: usize) -> Result<ApiResponse, String> {
-        let (address, query) = url.split_once('?').map_or((url, None), |(url, query)| (url, Some(query)));
-        let remote = Remote::parse(address).map_err(|error| error.to_string())?;
-        if !address.starts_with("https://") {
-            return Err(format!("{address} is not an https:// address"));
-        }
-        let target = match query {
-            Some(query) => format!("{}?{query}", remote.path()),
-            None => remote.path().to_owned(),
-        };
-        let transport = TransportLimits { total: REQUEST_TIMEOUT, ..TransportLimits::default() };
-        let limits = SessionLimits { transport, egress: self.egress.clone(), arrivals: &self.arrivals };
-        let session = Session::new(remote, self.credentials.without_login(), limits, self.cancel.clone());
-        session.and_then(|session| get(&session, &target, headers, limit)).map_err(|error| error.to_string())
-    }
-}
-
-const PRIVATE: &str =
-    "it needs a login, and private repositories of charts are not supported; commit the chart instead";
-
-/// Returns the body of a successful response.
-fn ok(answer: ApiResponse) -> Result<Bytes, String> {
-    match answer.status {
-        StatusCode::OK => Ok(answer.body),
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(PRIVATE.to_owned()),
-        status => Err(format!("HTTP status {status}")),
     }
 }

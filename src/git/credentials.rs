@@ -11,6 +11,7 @@ use k8s_openapi::ByteString;
 use super::Error;
 use super::github::{AppKeys, GithubApp};
 use super::known_hosts::KnownHosts;
+use super::registry_logins::RegistryLogins;
 use super::remote::{Remote, Transport};
 use super::transport::Proxy;
 use object::text::REDACTED;
@@ -31,13 +32,14 @@ pub struct Credentials {
     authorities: Option<String>,
     client_certificate: Option<(String, String)>,
     proxy: Option<Proxy>,
+    registries: RegistryLogins,
 }
 
 /// Shows which fields are set, but never their values.
 impl Debug for Credentials {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let Self { username, password, bearer, github_app, ssh_key, known_hosts, authorities, .. } = self;
-        let Self { client_certificate, proxy, .. } = self;
+        let Self { client_certificate, proxy, registries, .. } = self;
         f.debug_struct("Credentials")
             .field("username", &username.is_some())
             .field("password", &password.is_some())
@@ -48,6 +50,7 @@ impl Debug for Credentials {
             .field("authorities", &authorities.is_some())
             .field("client_certificate", &client_certificate.is_some())
             .field("proxy", &proxy.is_some())
+            .field("registries", &!registries.is_empty())
             .finish()
     }
 }
@@ -113,9 +116,16 @@ impl Credentials {
             authorities: field(&["ca.crt"])?,
             client_certificate,
             proxy: proxy.transpose()?,
+            registries: match field(&[".dockerconfigjson"])? {
+                Some(config) => RegistryLogins::parse(&config).map_err(|reason| {
+                    Error::Credentials(format!("key .dockerconfigjson of the Secret: {reason}"))
+                })?,
+                None => RegistryLogins::default(),
+            },
         };
         let Self { password, ssh_key, authorities, client_certificate, proxy, .. } = &credentials;
-        let has_login = password.is_some() || credentials.github_app.is_some();
+        let has_login =
+            password.is_some() || credentials.github_app.is_some() || !credentials.registries.is_empty();
         let is_empty = !has_login && ssh_key.is_none() && authorities.is_none();
         if is_empty && client_certificate.is_none() && proxy.is_none() {
             let keys = "password, token, githubAppID, ca.crt, tls.crt with tls.key, proxy, or ssh-privatekey with known_hosts";
@@ -178,6 +188,12 @@ impl Credentials {
             Some(token) => Some(format!("Bearer {token}")),
             None => self.login().map(|login| format!("Basic {}", STANDARD.encode(login))),
         }
+    }
+
+    /// Returns the value of the `Authorization` header for a registry. `address` is its host, with a path.
+    pub(super) fn login_for(&self, address: &str) -> Option<String> {
+        let login = self.registries.login(address).map(|login| format!("Basic {}", STANDARD.encode(login)));
+        login.or_else(|| self.authorization())
     }
 
     fn login(&self) -> Option<String> {
@@ -277,7 +293,7 @@ mod tests {
         let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" | "));
         let documented: BTreeSet<&str> = rows.flat_map(|(key, _)| key.split('`').step_by(2)).collect();
         assert_eq!(keys, documented);
-        assert!(keys.contains("known_hosts") && keys.len() == 15, "{keys:?}");
+        assert!(keys.contains("known_hosts") && keys.len() == 16, "{keys:?}");
     }
 
     #[test]

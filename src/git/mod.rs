@@ -1,5 +1,6 @@
-//! Git repositories without work trees, and the charts that they refer to: fetches commits into [`Checkout`](object::tree::Checkout)s, and creates
-//! commits from files in memory.
+//! Git repositories without work trees, and the charts that they refer to: fetches commits into
+//! [`Checkout`](object::tree::Checkout)s, and creates commits from files in memory. An artifact in a registry can take
+//! the place of a repository.
 //!
 //! A [`Mirror`] is a bare repository in the cache directory with the objects fetched from one [`Remote`].
 //! Nothing is checked out, no hook or filter of a repository runs, no `git` process is started, and the user's
@@ -10,6 +11,9 @@
 //! and a push to a local path is not compare-and-swap. All data from a server passes through our own
 //! [`transport`]s.
 
+mod archive;
+mod artifact;
+mod blobs;
 mod charts;
 mod commit;
 mod commit_status;
@@ -25,6 +29,8 @@ mod process;
 mod push;
 mod read;
 mod refs;
+mod registry;
+mod registry_logins;
 mod remote;
 mod report_branch;
 mod report_commits;
@@ -37,7 +43,9 @@ pub(crate) mod tests;
 mod transport;
 mod watch;
 
-pub use charts::{ChartAccess, ChartSource};
+pub use artifact::{ArtifactRef, ArtifactRepository, is_artifact};
+pub use blobs::Blobs;
+pub use charts::ChartSource;
 pub use commit::{Commit, LastPush, Replaces, entry};
 pub use commit_status::{Provider, StatusRequest};
 pub use credentials::Credentials;
@@ -49,10 +57,11 @@ pub use notes::Note;
 pub use push::Retry;
 pub use read::TreeLimits;
 pub use refs::RefSpec;
+pub use registry::Downloads;
 pub use remote::Remote;
 pub(crate) use remote::is_loopback;
 pub use rewind::{History, rewind};
-pub use signature::{CommitSigner, Keyring, Refusal, SignedPart, Verification};
+pub use signature::{CommitSigner, CosignKeys, Keyring, Refusal, SignedPart, Verification};
 pub(crate) use transport::Arrivals;
 pub use transport::{Egress, TransportLimits};
 pub use watch::{RefWatcher, watch};

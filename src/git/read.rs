@@ -282,7 +282,7 @@ impl Order {
 }
 
 /// Returns a name as stored by a file system that folds case and Unicode forms, such as APFS.
-fn fold(name: &str) -> String {
+pub(super) fn fold(name: &str) -> String {
     if name.is_ascii() {
         return name.to_ascii_lowercase();
     }
@@ -291,7 +291,7 @@ fn fold(name: &str) -> String {
 
 /// Returns true if a work tree could contain a name. git itself rejects other names, so only an attacker
 /// creates a commit with one.
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let plain: String = name
         .chars()
         .filter(|c| !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'))

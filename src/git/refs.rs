@@ -57,9 +57,7 @@ impl RefSpec {
     /// # Errors
     /// Returns [`Error::Ref`] if the range is invalid.
     pub fn semver(range: &str) -> Result<Self, Error> {
-        VersionReq::parse(range).map(Self::Semver).map_err(|e| {
-            Error::Ref(format!("ref.semver {:?} is not a version range: {e}", text::plain(range, 60)))
-        })
+        version_range(range).map(Self::Semver)
     }
 
     /// Pins a commit.
@@ -132,6 +130,12 @@ impl Display for RefSpec {
             Self::Commit(id) => write!(f, "commit {id}"),
         }
     }
+}
+
+pub(super) fn version_range(range: &str) -> Result<VersionReq, Error> {
+    VersionReq::parse(range).map_err(|e| {
+        Error::Ref(format!("ref.semver {:?} is not a version range: {e}", text::plain(range, 60)))
+    })
 }
 
 fn valid(kind: &str, prefix: &str, name: &str) -> Result<String, Error> {

@@ -129,6 +129,7 @@ impl Remote {
                 );
                 Ok(Self { url, transport: Transport::Ssh { host: bare, port: port.unwrap_or(22), user } })
             }
+            "oci" => refuse("oci:// is the address of an artifact, and this needs a git repository"),
             _ => refuse("its scheme is not one of https, ssh and file"),
         }
     }

@@ -11,10 +11,11 @@ use serde_json::json;
 
 use super::packed::{run, write};
 use crate::kube::built;
+use crate::oci::start_registry;
 use crate::running::Running;
 use crate::sources::{Hub, NAMESPACE};
 use crate::wait::eventually;
-use crate::webhook::{free_port, write_certificates};
+use crate::webhook::free_port;
 
 const TEMPLATE: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}', namespace: default}\n\
     data: {v: '{{ .Values.v }}', ignored: '{{ .Files.Get \"ignored\" }}'}\n";
@@ -30,12 +31,8 @@ struct Repositories {
 
 impl Repositories {
     async fn start(dir: &Path) -> Self {
-        write_certificates(dir);
-        let (port, classic, directory) = (free_port(), free_port(), dir.display());
-        let tls = format!("{{certificate: {directory}/tls.crt, key: {directory}/tls.key}}");
-        let config = format!(
-            "version: 0.1\nlog: {{level: error}}\nstorage: {{inmemory: {{}}}}\nhttp: {{addr: '127.0.0.1:{port}', tls: {tls}}}\n"
-        );
+        let (registry, port) = start_registry(dir).await;
+        let (classic, directory) = (free_port(), dir.display());
         let nginx = format!(
             "daemon off; master_process off; pid {directory}/nginx.pid; error_log stderr;\nevents {{}}\nhttp {{\n\
              access_log off; client_body_temp_path {directory}/t1; proxy_temp_path {directory}/t2;\n\
@@ -43,25 +40,18 @@ impl Repositories {
              server {{ listen 127.0.0.1:{classic} ssl; root {directory}/classic;\n\
              ssl_certificate {directory}/tls.crt; ssl_certificate_key {directory}/tls.key; }} }}\n"
         );
-        write(dir, &[("registry.yaml", &config), ("nginx.conf", &nginx)]);
-        let registry = built("tests/registry/build");
-        let mut registry = Command::new(registry);
+        write(dir, &[("nginx.conf", &nginx)]);
         let mut nginx = Command::new("/usr/sbin/nginx");
         nginx.arg("-p").arg(dir).arg("-c").arg(dir.join("nginx.conf"));
-        let servers = [
-            Running::spawn(registry.arg(dir.join("registry.yaml")), "registry", dir, dir),
-            Running::spawn(&mut nginx, "nginx", dir, dir),
-        ];
-        for port in [port, classic] {
-            let listens = async || tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok();
-            eventually("the repository of charts listens", listens).await;
-        }
+        let nginx = Running::spawn(&mut nginx, "nginx", dir, dir);
+        let listens = async || tokio::net::TcpStream::connect(("127.0.0.1", classic)).await.is_ok();
+        eventually("the repository of charts listens", listens).await;
         let repositories = Self {
             dir: dir.to_owned(),
             helm: built("tests/kustomize/build").join("helm"),
             registry: format!("oci://127.0.0.1:{port}/charts"),
             classic: format!("https://127.0.0.1:{classic}"),
-            _servers: servers,
+            _servers: [registry, nginx],
         };
         repositories.publish("one");
         repositories

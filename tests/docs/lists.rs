@@ -60,6 +60,11 @@ pub(super) const UNTIL_STOPPED: &[(&str, &str, &str)] = &[
 
 /// Blocks that do not run: page, start of the first line, and reason.
 pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
+    ("docs/oci.md", "flux push", "no flux; oci:: pushes the same artifact with curl"),
+    ("docs/oci.md", "tar -czf", "no oras; oci:: pushes the same artifact with curl"),
+    ("docs/oci.md", "wheelwright render", "no registry; oci:: renders and plans artifacts"),
+    ("docs/oci.md", "kubectl -n wheelwright-system create secret docker-registry", "no registry with logins"),
+    ("docs/oci.md", "cosign generate-key-pair", "no cosign; oci:: signs with openssl as cosign does"),
     ("README.md", "make demo", "a step of .ci/run"),
     ("README.md", "cargo install", "no test runs it; the tests have built the program"),
     ("README.md", "make test", "it is what runs this test"),
@@ -155,8 +160,7 @@ pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
 ];
 
 /// The programs that a block of commands begins with.
-pub(super) const PROGRAMS: &str =
-    "wheelwright age-keygen kubectl helm make mkdir cargo cp etcdctl podman skopeo ssh-keygen git curl";
+pub(super) const PROGRAMS: &str = "wheelwright age-keygen kubectl helm make mkdir cargo cp etcdctl podman skopeo ssh-keygen git curl flux tar cosign";
 
 /// Blocks without a language that are not commands: page and start.
 pub(super) const PRINTED: &[(&str, &str)] = &[

@@ -11,9 +11,11 @@ use regex::Regex;
 /// The replacement for a secret.
 pub const REDACTED: &str = "[redacted]";
 
-/// Returns the first twelve digits of a commit ID.
+/// Returns a commit ID with its first twelve digits. The revision of an artifact keeps its tag: `1.2.3@sha256:` with
+/// twelve digits.
 pub fn short_commit(commit: &str) -> &str {
-    commit.get(..12).unwrap_or(commit)
+    let digits = commit.rfind(':').map_or(0, |at| at + 1);
+    commit.get(..digits + 12).unwrap_or(commit)
 }
 
 /// Returns the first line of an error about a file with credentials, such as a kubeconfig, because the remaining

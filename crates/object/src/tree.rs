@@ -63,10 +63,10 @@ impl Display for Collision {
     }
 }
 
-/// A tree and its commit.
+/// A tree and its commit or artifact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkout {
-    /// The commit ID, 40 or 64 hexadecimal digits.
+    /// The commit ID, 40 or 64 hexadecimal digits, or the revision of an artifact, `TAG@sha256:DIGEST`.
     pub revision: String,
     /// The files at that commit.
     pub tree: FileTree,
@@ -96,6 +96,11 @@ impl FileTree {
     /// Adds the archive of a remote chart to which files of the tree refer as `REPO/NAME:VERSION`.
     pub fn insert_chart(&mut self, reference: impl Into<String>, archive: impl Into<Arc<[u8]>>) {
         self.charts.insert(reference.into(), archive.into());
+    }
+
+    /// Replaces the archives of remote charts.
+    pub fn set_charts(&mut self, charts: BTreeMap<String, Arc<[u8]>>) {
+        self.charts = charts;
     }
 
     /// Returns the archives of remote charts, by reference.

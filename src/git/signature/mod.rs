@@ -1,9 +1,10 @@
 //! Signatures of commits and annotated tags (gitformat-signature(5)): verifies and creates OpenPGP and SSH
-//! signatures.
+//! signatures. Also verifies cosign's signatures of artifacts.
 //!
 //! All checks are strict: a key must be valid now. The time in a signature is ignored, because the signer
 //! chooses it. A revoked key is never accepted, for whatever reason it was revoked.
 
+mod cosign;
 mod history;
 mod keyring;
 mod object;
@@ -12,6 +13,8 @@ mod refusal;
 mod signer;
 mod ssh;
 
+pub(super) use cosign::ArtifactSignature;
+pub use cosign::CosignKeys;
 pub(super) use history::{RefTarget, verify};
 pub use history::{SignedPart, Verification};
 pub use keyring::Keyring;

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::forge::Forge;
 use super::web::{Behavior, Page, Web};
-use crate::git::{ChartAccess, ChartSource, Egress};
+use crate::git::{ChartSource, Downloads, Egress};
 use object::hex;
 
 const ARCHIVE: &[u8] = b"an archive, which is not read here";
@@ -44,7 +44,7 @@ impl Server {
     /// Fetches version 1.2.3 of the chart `web` from a repository on this server.
     fn fetch_with(&self, scheme: &str, egress: Egress) -> Result<Vec<u8>, String> {
         let reference = format!("{scheme}://{}/charts/web:1.2.3+a", self.web.address);
-        let access = ChartAccess {
+        let access = Downloads {
             credentials: self.web.credentials(&[("password", "secret password")]),
             egress,
             cancel: CancellationToken::new(),

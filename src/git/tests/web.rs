@@ -128,7 +128,7 @@ impl Behavior {
 /// The server. It stops when dropped.
 pub(crate) struct Web {
     pub(crate) url: String,
-    pub(super) address: SocketAddr,
+    pub(crate) address: SocketAddr,
     pub(super) seen: Arc<Mutex<Vec<Received>>>,
     authority: Authority,
     client: Identity,

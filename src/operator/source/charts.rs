@@ -2,18 +2,15 @@
 //! disk, so that commits render while a repository of charts is down.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use tokio::task::spawn_blocking;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::fetch_places::FetchPlace;
 use super::mirrors::{FetchError, Mirrors};
-use crate::git::{ChartAccess, ChartSource, Error};
+use crate::git::{Blobs, ChartSource, Downloads, Error};
 use api::gitops::v1alpha1::{ConfigRepo, RemoteChart};
 use controllers::hub::config_repo::chart_digest;
 use object::tree::Checkout;
@@ -23,8 +20,6 @@ use reconcile::Source;
 const MAX_CHART_BYTES: usize = 64 << 20;
 /// The time limit for the downloads of a fetch. The next fetch continues.
 const DOWNLOADS_TIMEOUT: Duration = Duration::from_secs(300);
-/// The maximum size of all archives on disk.
-const MAX_DISK_BYTES: u64 = 1 << 30;
 
 type Archives = BTreeMap<String, Arc<[u8]>>;
 
@@ -68,7 +63,7 @@ impl Mirrors {
             Err(error) => return (checkout, Some(error)),
         };
         let mut checkout = Arc::unwrap_or_clone(checkout);
-        archives.into_iter().for_each(|(chart, archive)| checkout.tree.insert_chart(chart, archive));
+        checkout.tree.set_charts(archives);
         (Arc::new(checkout), failure)
     }
 
@@ -83,38 +78,20 @@ impl Mirrors {
         let secret = repo.spec.secret_ref.as_ref().map(|secret| secret.key(&namespace));
         let cancel = CancellationToken::new();
         let store = Store {
-            dir: self.cache_dir().join("charts"),
-            namespace: namespace.clone(),
+            blobs: self.blobs("charts", &namespace),
             until: Instant::now() + DOWNLOADS_TIMEOUT,
-            access: ChartAccess {
-                credentials: self.secrets.credentials(secret.as_ref()).await?,
-                egress: self.egress(),
-                cancel: cancel.clone(),
-                arrivals: Arc::clone(&self.arrivals),
-            },
+            downloads: self.downloads(self.secrets.credentials(secret.as_ref()).await?, &cancel),
         };
-        let _cancels = cancel.drop_guard();
-        let mut place = self.places.take(&namespace).await;
-        let mut task = spawn_blocking(move || store.archives(charts, &known));
-        let ended = match timeout(self.turn, &mut task).await {
-            Err(_) => {
-                FetchPlace::hand_on(&mut place);
-                task.await
-            }
-            Ok(ended) => ended,
-        };
-        ended.map_err(|panic| Error::Cache(panic.to_string()))
+        self.download(&namespace, cancel, move || store.archives(charts, &known)).await
     }
 }
 
-/// The archives on disk. Namespaces do not share them, because a digest does not prove that its owner may read the
-/// chart.
+/// The archives of a namespace.
 struct Store {
-    dir: PathBuf,
-    namespace: String,
+    blobs: Blobs,
     /// No download starts after this time.
     until: Instant,
-    access: ChartAccess,
+    downloads: Downloads,
 }
 
 impl Store {
@@ -149,10 +126,7 @@ impl Store {
 
     /// Reads an archive from disk, or downloads it.
     fn archive(&self, one: &RemoteChart) -> Result<Arc<[u8]>, Error> {
-        if let Some(path) = self.path(&one.digest)
-            && let Ok(archive) = std::fs::read(path)
-            && is_pinned(one, &archive)
-        {
+        if let Some(archive) = self.blobs.read(&one.digest) {
             return Ok(archive.into());
         }
         let refuse = |reason: String| Error::Chart { chart: one.chart.clone(), reason };
@@ -161,7 +135,7 @@ impl Store {
         if Instant::now() > self.until {
             return Err(refuse("the downloads take too long; the next fetch continues".into()));
         }
-        let archive = source.fetch(&self.access)?;
+        let archive = source.fetch(&self.downloads)?;
         let digest = chart_digest(&archive);
         if !one.digest.is_empty() && one.digest != digest {
             return Err(refuse(format!(
@@ -170,56 +144,16 @@ impl Store {
             )));
         }
         info!(chart = one.chart, digest, "fetched a chart");
-        if let Err(error) = self.write(&digest, &archive) {
+        if let Err(error) = self.blobs.write(&archive) {
             warn!(chart = one.chart, %error, "cannot store a chart on disk");
         }
         Ok(archive.into())
-    }
-
-    /// Returns the path of an archive; `None` if the digest is not one.
-    fn path(&self, digest: &str) -> Option<PathBuf> {
-        let hex = digest.strip_prefix("sha256:")?;
-        let is_hex = hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
-        is_hex.then(|| self.dir.join(&self.namespace).join(hex))
-    }
-
-    fn write(&self, digest: &str, archive: &[u8]) -> std::io::Result<()> {
-        let Some(path) = self.path(digest) else { return Ok(()) };
-        std::fs::create_dir_all(self.dir.join(&self.namespace))?;
-        std::fs::write(&path, archive)?;
-        evict(&self.dir, MAX_DISK_BYTES)
     }
 }
 
 /// Returns true if an archive is what was fetched first, or if none was.
 fn is_pinned(one: &RemoteChart, archive: &[u8]) -> bool {
     one.digest.is_empty() || one.digest == chart_digest(archive)
-}
-
-/// Deletes the oldest archives of all namespaces until the rest is within the limit.
-fn evict(dir: &Path, limit: u64) -> std::io::Result<()> {
-    let mut archives = Vec::new();
-    for namespace in std::fs::read_dir(dir)? {
-        for archive in std::fs::read_dir(namespace?.path())? {
-            let archive = archive?;
-            let metadata = archive.metadata()?;
-            archives.push((
-                metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH),
-                archive.path(),
-                metadata.len(),
-            ));
-        }
-    }
-    archives.sort();
-    let mut total: u64 = archives.iter().map(|(.., bytes)| bytes).sum();
-    for (_, path, bytes) in archives {
-        if total <= limit {
-            break;
-        }
-        std::fs::remove_file(path)?;
-        total -= bytes;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -116,7 +116,7 @@ impl Notice {
     pub(super) fn concerns(&self, url: &str, reference: &GitRef) -> bool {
         let Ok(ours) = Remote::parse(url) else { return false };
         let is_ours = |url: &String| Remote::parse(url).is_ok_and(|theirs| theirs.is_same_place(&ours));
-        let GitRef { branch, tag, semver, commit, unknown: _ } = reference;
+        let GitRef { branch, tag, semver, commit, digest: _, unknown: _ } = reference;
         let is_followed = |name: &String| match (semver.as_str(), tag.as_str()) {
             ("", "") => {
                 name.strip_prefix("refs/heads/") == Some(if branch.is_empty() { "main" } else { branch })

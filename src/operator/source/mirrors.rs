@@ -1,7 +1,7 @@
 //! The mirrors, one for each remote and purpose, with their credentials.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use super::fetch_places::{FetchPlace, FetchPlaces};
 use super::report_commit::report_commit;
 use super::secrets::{SecretData, Secrets};
 use crate::git::{
-    Arrivals, CommitSigner, Credentials, Egress, Error, History, Keyring, Mirror, RefSpec, Remote, Retry,
-    SignedPart, Verification,
+    Arrivals, ArtifactRef, Blobs, CommitSigner, Credentials, Downloads, Egress, Error, History, Keyring,
+    Mirror, RefSpec, Remote, Retry, SignedPart, Verification, is_artifact,
 };
 use crate::pki;
 use crate::shell::now;
@@ -139,9 +139,39 @@ impl Mirrors {
         Egress::Hosts { names: hosts.clone(), loopback: *local_repositories }
     }
 
-    /// Returns the directory for what was fetched.
-    pub(super) fn cache_dir(&self) -> &Path {
-        &self.options.cache
+    /// Returns the downloads of a namespace in a directory for what was fetched.
+    pub(super) fn blobs(&self, directory: &str, namespace: &str) -> Blobs {
+        Blobs::new(self.options.cache.join(directory), namespace)
+    }
+
+    /// Returns the connections for downloads.
+    pub(super) fn downloads(&self, credentials: Credentials, cancel: &CancellationToken) -> Downloads {
+        let (egress, arrivals) = (self.egress(), Arc::clone(&self.arrivals));
+        Downloads { credentials, egress, cancel: cancel.clone(), arrivals }
+    }
+
+    /// Runs downloads, which end after `cancel`, in a place for a fetch, for at most [`OPERATION_TIMEOUT`].
+    pub(super) async fn download<T: Send + 'static>(
+        &self,
+        namespace: &str,
+        cancel: CancellationToken,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let _cancels = cancel.clone().drop_guard();
+        let mut place = self.places.take(namespace).await;
+        let mut task = spawn_blocking(work);
+        if let Ok(ended) = timeout(self.turn, &mut task).await {
+            return ended.map_err(|panic| Error::Cache(panic.to_string()));
+        }
+        FetchPlace::hand_on(&mut place);
+        let ended = match timeout(self.longest, &mut task).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                cancel.cancel();
+                task.await
+            }
+        };
+        ended.map_err(|panic| Error::Cache(panic.to_string()))
     }
 
     /// Parses the address of a repository.
@@ -164,15 +194,14 @@ impl Mirrors {
         before: &Source,
     ) -> Result<Arc<Checkout>, FetchError> {
         let failed = |error| FetchError { checkout: before.checkout.clone(), error };
-        let remote = self.remote(&repo.spec.url).map_err(failed)?;
         let namespace = repo.metadata.namespace.clone().unwrap_or_default();
         let secret = repo.spec.secret_ref.as_ref().map(|secret| secret.key(&namespace));
         let credentials = self.secrets.credentials(secret.as_ref()).await.map_err(failed)?;
-        let fetched = self.fetch_with(credentials.clone(), remote.clone(), repo, before).await;
+        let fetched = self.fetch_with(credentials.clone(), repo, before).await;
         if let Err(FetchError { error: Error::Auth { .. }, .. }) = &fetched
             && let Some(replaced) = self.secrets.replaced(secret.as_ref(), &credentials).await
         {
-            return self.fetch_with(replaced, remote, repo, before).await;
+            return self.fetch_with(replaced, repo, before).await;
         }
         fetched
     }
@@ -180,11 +209,14 @@ impl Mirrors {
     async fn fetch_with(
         &self,
         credentials: Credentials,
-        remote: Remote,
         repo: &ConfigRepo,
         before: &Source,
     ) -> Result<Arc<Checkout>, FetchError> {
+        if is_artifact(&repo.spec.url) {
+            return self.fetch_artifact(credentials, repo, before).await;
+        }
         let failed = |error| FetchError { checkout: before.checkout.clone(), error };
+        let remote = self.remote(&repo.spec.url).map_err(failed)?;
         let want = ref_spec(&repo.spec.r#ref).map_err(failed)?;
         let namespace = repo.metadata.namespace.clone().unwrap_or_default();
         let (accepted, allowed) = history(repo, before);
@@ -399,14 +431,30 @@ pub(crate) fn verification(
     Ok(Verification { keys: Arc::new(Keyring::from_secret(secret)?), part, accepted, now: now() })
 }
 
-/// Returns the reference that a ConfigRepo follows, if its name is valid.
+/// Returns the reference that a ConfigRepo follows in a git repository, if its name is valid.
 pub(crate) fn ref_spec(of: &GitRef) -> Result<RefSpec, Error> {
+    if !of.digest.is_empty() {
+        return Err(Error::Ref("ref.digest is for oci:// URLs only; pin a commit with ref.commit".into()));
+    }
     match (of.commit.as_str(), of.semver.as_str(), of.tag.as_str(), of.branch.as_str()) {
         ("", "", "", "") => RefSpec::branch("main"),
         ("", "", "", branch) => RefSpec::branch(branch),
         ("", "", tag, _) => RefSpec::tag(tag),
         ("", semver, _, _) => RefSpec::semver(semver),
         (commit, ..) => RefSpec::commit(commit),
+    }
+}
+
+/// Returns the reference that a ConfigRepo follows in a registry, if its name is valid.
+pub(crate) fn artifact_ref(of: &GitRef) -> Result<ArtifactRef, Error> {
+    match (of.digest.as_str(), of.semver.as_str(), of.tag.as_str()) {
+        ("", "", "") => {
+            let reason = "an artifact has no branches or commits; set ref.tag, ref.semver or ref.digest";
+            Err(Error::Ref(reason.into()))
+        }
+        ("", "", tag) => ArtifactRef::tag(tag),
+        ("", semver, _) => ArtifactRef::semver(semver),
+        (digest, ..) => ArtifactRef::digest(digest),
     }
 }
 

@@ -5,6 +5,7 @@
 //! annotation requests it, and after a failure. Waits after failures grow until one of its Secrets changes. The
 //! controllers decide what a commit means.
 
+mod artifacts;
 mod cache;
 mod charts;
 mod commit_status;

@@ -256,7 +256,8 @@ impl Tracer {
 impl TraceContext {
     /// Returns the position below the first span of a commit; `None` if the commit id has less than 16 bytes.
     fn new(repo: &ConfigRepo, commit: &str) -> Option<Self> {
-        let digits = commit.get(..32)?;
+        // The revision of an artifact is `TAG@sha256:DIGEST`.
+        let digits = commit.rsplit(':').next()?.get(..32)?;
         let byte = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
         let trace_id = (0..32).step_by(2).map(byte).collect::<Option<_>>()?;
         let uid = repo.metadata.uid.as_deref().unwrap_or_default();

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::finding::Finding;
 use super::hub::ExaminedHub;
 use super::operator::arguments;
-use crate::git::{Credentials, Egress, Error, Mirror, RefSpec, Remote};
+use crate::git::{Credentials, Egress, Error, Mirror, RefSpec, Remote, is_artifact};
 use crate::operator::source::ref_spec;
 use crate::shell::now;
 use api::gitops::v1alpha1::ConfigRepo;
@@ -30,11 +30,14 @@ struct Question {
     want: RefSpec,
 }
 
-/// Reads the reference with the Secret of `spec.secretRef`. Returns `None` if the repository is on the local disk
-/// and the operator runs in a pod.
+/// Reads the reference with the Secret of `spec.secretRef`. Returns `None` for a registry, and if the repository is on
+/// the local disk and the operator runs in a pod.
 pub(super) async fn examine(hub: &ExaminedHub, repo: &ConfigRepo, secret: Option<Secret>) -> Option<Finding> {
     let key = Key::of(repo);
     let operator = hub.operator.as_ref().ok().and_then(Option::as_ref);
+    if is_artifact(&repo.spec.url) {
+        return None;
+    }
     let answer = match question(repo, secret) {
         Ok(question) if question.remote.is_local() && operator.is_some() => return None,
         Ok(question) => answer(question, egress(operator), LONGEST).await,

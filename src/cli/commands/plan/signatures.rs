@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Secret;
 
 use crate::cli::CommandError;
-use crate::git::Verification;
+use crate::git::{Verification, is_artifact};
 use crate::operator::source::verification;
 use api::gitops::v1alpha1::ConfigRepo;
 use object::{Gvk, Key, Metadata as _, Object};
@@ -19,7 +19,8 @@ pub(super) enum CommitCheck {
 }
 
 /// Verifies the signatures of a commit as the operator does before it renders one. `refused` returns the reason
-/// why signatures are not accepted. The keys are in a Secret among `objects`.
+/// why signatures are not accepted. The keys are in a Secret among `objects`. An artifact may be signed after its
+/// plan, so its signature is not verified.
 ///
 /// # Errors
 /// Fails if the repository or a key cannot be read.
@@ -28,7 +29,8 @@ pub(super) fn verify(
     objects: &[Object],
     refused: impl FnOnce(&Verification) -> Result<Option<String>, CommandError>,
 ) -> Result<CommitCheck, CommandError> {
-    let Some(verify) = &repo.spec.verify else { return Ok(CommitCheck::Valid) };
+    let verify = repo.spec.verify.as_ref().filter(|_| !is_artifact(&repo.spec.url));
+    let Some(verify) = verify else { return Ok(CommitCheck::Valid) };
     let key = verify.secret_ref.key(repo.namespace());
     let is_it = |object: &&Object| object.gvk() == Gvk::of::<Secret>() && object.key() == key;
     let secret = objects.iter().find(is_it).and_then(|object| object.to_typed::<Secret>().ok());

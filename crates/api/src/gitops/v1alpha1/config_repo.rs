@@ -43,11 +43,13 @@ kind! {
     }
 ]))]
 pub struct ConfigRepoSpec {
-    /// URL of the repository, with `https` or `ssh`. If the operator runs with `--local-repositories`, it can
-    /// also be a directory of the operator's machine, or an `http` or `git` URL of its loopback address.
+    /// URL of the repository, with `https` or `ssh`, or of the artifacts in a registry, `oci://HOST/REPOSITORY`. If the
+    /// operator runs with `--local-repositories`, it can also be a directory of the operator's machine, or an `http` or
+    /// `git` URL of its loopback address.
     #[schemars(length(min = 1, max = 2048), extend("pattern" = r"^[^-\s]\S*$"))]
     pub url: String,
-    /// The branch, tag, version range or commit to follow. Set exactly one. Default: the branch `main`.
+    /// The branch, tag, version range or commit to follow. Set exactly one. Default: the branch `main`. With an `oci`
+    /// URL, set the tag, version range or digest.
     #[serde(default)]
     #[schemars(extend("default" = {"branch": "main"}))]
     pub r#ref: GitRef,
@@ -70,7 +72,7 @@ pub struct ConfigRepoSpec {
     /// Secret in the same namespace with the credentials to read the repository. HTTPS uses `username` and
     /// `password`, `token`, `bearerToken`, or the keys of a GitHub App. It also uses `ca.crt`, `tls.crt` and
     /// `tls.key`, and `proxy`. SSH uses `ssh-privatekey` and `known_hosts`. Without a Secret, the operator
-    /// sends no credentials.
+    /// sends no credentials. A registry also accepts the key `.dockerconfigjson`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
     /// Signatures that commits must have. If absent, commits need no signature.
@@ -227,18 +229,18 @@ impl ConfigRepo {
     }
 }
 
-/// The branch, tag, version range or commit to follow. Exactly one is set.
+/// The branch, tag, version range, commit or digest to follow. Exactly one is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("x-kubernetes-validations" = [{
-    "rule": "[has(self.branch), has(self.tag), has(self.semver), has(self.commit)].filter(set, set).size() == 1",
-    "message": "name one of branch, tag, semver and commit"
+    "rule": "[has(self.branch), has(self.tag), has(self.semver), has(self.commit), has(self.digest)].filter(set, set).size() == 1",
+    "message": "name one of branch, tag, semver, commit and digest"
 }]))]
 pub struct GitRef {
     /// Branch to follow.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 255))]
     pub branch: String,
-    /// Tag to follow. It should not move.
+    /// Tag to follow. The tag of a git repository should not move.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 255))]
     pub tag: String,
@@ -251,6 +253,10 @@ pub struct GitRef {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(extend("pattern" = "^[0-9a-f]{40}$"))]
     pub commit: String,
+    /// Digest of the manifest of an artifact to follow, with an `oci` URL only.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(extend("pattern" = "^sha256:[0-9a-f]{64}$"))]
+    pub digest: String,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -258,9 +264,9 @@ pub struct GitRef {
 }
 
 impl GitRef {
-    /// Returns the branch, tag, version range or commit to follow.
+    /// Returns the branch, tag, version range, commit or digest to follow.
     pub fn name(&self) -> &str {
-        let named = [&self.commit, &self.semver, &self.tag, &self.branch];
+        let named = [&self.digest, &self.commit, &self.semver, &self.tag, &self.branch];
         named.into_iter().find(|name| !name.is_empty()).map_or("main", String::as_str)
     }
 }
@@ -334,7 +340,8 @@ pub struct Verify {
     pub mode: VerifyMode,
     /// Secret in the same namespace with the trusted public keys. Names that end with `.asc` contain OpenPGP
     /// keys, `allowed_signers` contains SSH keys (ssh-keygen(1)), and `revoked_keys` contains revoked SSH
-    /// keys. A key must be valid at the time of the check. The time in the signature does not count.
+    /// keys. A key must be valid at the time of the check. The time in the signature does not count. For artifacts,
+    /// names that end with `.pub` contain public keys of cosign, and `mode` does not count.
     pub secret_ref: SecretRef,
     /// Fields this version does not know.
     #[serde(flatten)]

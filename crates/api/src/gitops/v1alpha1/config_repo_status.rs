@@ -98,7 +98,7 @@ pub struct ConfigRepoStatus {
 /// A commit, and the hash of the objects that were rendered from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Revision {
-    /// Hash of the commit.
+    /// Hash of the commit, or `TAG@DIGEST` of the artifact.
     pub commit: String,
     /// URL that the commit was fetched from.
     #[serde(default, skip_serializing_if = "String::is_empty")]
