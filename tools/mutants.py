@@ -35,8 +35,8 @@ SAFETY_CORE = [
     "crates/controllers/src/hub/config_repo/approval.rs",
     "crates/controllers/src/hub/config_repo/deletion.rs",
     "crates/controllers/src/hub/config_repo/moves.rs",
-    "crates/controllers/src/hub/addon_deletion.rs",
-    "crates/controllers/src/hub/addon_removal.rs",
+    "crates/controllers/src/addon_deletion.rs",
+    "crates/controllers/src/addon_removal.rs",
 ]
 COLUMNS = ["caught", "never ended", "does not compile", "not run", "survived"]
 CANNOT_BE_COPIED = "the function does not compile with a copy of its body"

@@ -12,10 +12,10 @@ use super::rights::namespace;
 use crate::shell::{client, message};
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy, RolloutPolicySpec};
 use api::names::{APPROVE_DELETION_ANNOTATION, APPROVE_PLAN_ANNOTATION, DASHBOARD};
-use controllers::hub::policy_change::{
+use controllers::policy_change::{
     PolicyChange, PolicyScope, change, edit, is_for_everything, pausing, resume_everything,
 };
-use controllers::hub::undo::{self, Undo, quarantine, releasing};
+use controllers::undo::{self, Undo, quarantine, releasing};
 use object::Metadata as _;
 
 /// The number of attempts after conflicts, the default of client-go's `RetryOnConflict`.

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::html::{Action, list};
 use super::state::State;
 use controllers::hub::overview::{HeldObjects, Repository, WorkloadSummary};
-use controllers::hub::undo::{Undo, UndoEffect};
+use controllers::undo::{Undo, UndoEffect};
 use engine::plural::counted;
 use engine::rollout::ClusterState;
 use object::text::short_commit;

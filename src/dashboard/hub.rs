@@ -37,7 +37,7 @@ use super::{
 use crate::serve::https;
 use crate::serve::tls::Serving;
 use crate::shell::now;
-use controllers::hub::undo::Undo;
+use controllers::undo::Undo;
 
 /// The cookie with the token. Because of the prefix, browsers accept it only over HTTPS and send it only to this
 /// host (RFC 6265bis, section 4.1.3.2).

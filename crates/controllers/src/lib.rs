@@ -4,7 +4,10 @@
 //! [`View`](reconcile::View) into the input of an engine and turns the engine's answer into a
 //! [`Plan`](reconcile::Plan). Several controllers share the files next to these folders.
 
+mod addon_creation;
+mod addon_deletion;
 mod addon_reads;
+pub mod addon_removal;
 pub mod agent;
 pub mod agent_identity;
 pub mod decryption;
@@ -12,11 +15,13 @@ mod followed;
 pub mod hub;
 mod multimap;
 mod placement_reads;
-mod placement_rollout;
+pub mod placement_rollout;
+pub mod policy_change;
 pub mod random_values;
 pub mod registration_operator;
 mod rollout_events;
 mod rollout_policy;
+pub mod undo;
 mod unreadable;
 
 use reconcile::Register;

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::addon::selection::Selection;
-use engine::rollout::cluster::{Cluster, Instance};
-use engine::rollout::{IncrementalRollout, Input};
+use engine::rollout::cluster::{Cluster, Hash, Instance};
+use engine::rollout::{IncrementalRollout, Input, RolloutDecision};
+use object::Key;
 use reconcile::Read;
 
 /// The clusters that a placement decides about.
@@ -28,6 +29,27 @@ impl PlacementClusters {
 
     pub(super) fn count(&self) -> usize {
         if self.taken.is_empty() { self.selection.clusters().count() } else { self.iter().count() }
+    }
+}
+
+/// The decided rollout on the clusters of a placement.
+pub struct PlacementRollout {
+    pub placement: Key,
+    /// The revision that is rolled out.
+    pub revision: Hash,
+    /// The input of the engine; absent if the engine is not called.
+    pub input: Option<Arc<Input>>,
+    /// The decision of the engine, or the reason that it is not called.
+    pub decision: Result<Arc<RolloutDecision>, String>,
+    /// Where and why the revision failed; empty if it has not failed. The text comes from the cluster and must be
+    /// escaped.
+    pub failure: String,
+}
+
+impl PlacementRollout {
+    /// Returns a rollout for which the engine is not called.
+    pub(super) fn undecided(placement: Key, revision: Hash, reason: String) -> Self {
+        Self { placement, revision, input: None, decision: Err(reason), failure: String::new() }
     }
 }
 

@@ -25,7 +25,7 @@ use api::names::approval_reasons::{DELETIONS_HELD, PLAN_NOT_APPROVED, POLICY_HEL
 use api::names::gitops_conditions::{READY, STALLED};
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use controllers::hub::config_repo::is_same_source;
-use controllers::hub::policy_change::combined_for;
+use controllers::policy_change::combined_for;
 use engine::rollout::strategy::Strategy;
 use engine::rollout::{ApplyWait, ApplyWindows};
 use engine::sync::{self, Inventory, ObjectId};

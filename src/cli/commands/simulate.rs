@@ -15,7 +15,7 @@ use super::plan::{key, report};
 use crate::cli::checkout::RepositoryArgs;
 use crate::cli::origin::Origin;
 use crate::cli::{CommandError, CommandResult, output::Ui};
-use controllers::hub::addon_config::PlacementRollout;
+use controllers::placement_rollout::PlacementRollout;
 use engine::report::SnapshotReader;
 use engine::rollout::simulation::{
     Outcomes, Scenario, ScenarioError, decision_json, decision_table, run as play, strategy,

@@ -5,7 +5,7 @@ use super::super::rollout;
 use super::super::shown::Shown;
 use super::{content, content_for, fleet, repository_page, rollout_page};
 use controllers::hub::overview::{ObjectList, StageSummary};
-use controllers::hub::undo::{Undo, UndoEffect};
+use controllers::undo::{Undo, UndoEffect};
 use engine::rollout::ClusterState;
 use engine::rollout::decision::Stage;
 use engine::rollout::state::{Breach, Wait};

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use crate::addon_creation::{annotations_of_addons, is_by_placements, record_of};
 use crate::addon_reads;
-use api::addon::v1alpha1::{ClusterManagementAddOn, InstallStrategyType, ManagedClusterAddOn};
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
-use api::names::{ADDON_ANNOTATION_PREFIX, COPIED_ANNOTATIONS_ANNOTATION};
+use api::names::COPIED_ANNOTATIONS_ANNOTATION;
 use object::{Key, Metadata as _};
 use reconcile::{Action, Change, Controller, Plan, Query, Read, View, Watches};
 
@@ -27,14 +28,13 @@ impl Controller for AddOnAnnotationController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManagedCluster>(|change, view| {
-            let annotations = |cluster: &ManagedCluster| of_addons(cluster);
-            let cluster = change.latest().filter(|_| change.differs_in(annotations));
+            let cluster = change.latest().filter(|_| change.differs_in(annotations_of_addons));
             let addons =
                 |cluster: &ManagedCluster| view.keys::<ManagedClusterAddOn>(Query::namespace(cluster.name()));
             cluster.map(addons).unwrap_or_default()
         });
         watches.on::<ClusterManagementAddOn>(|change, view| {
-            let cma = change.latest().filter(|_| change.differs_in(is_by_placement));
+            let cma = change.latest().filter(|_| change.differs_in(is_by_placements));
             cma.map(|cma| addon_reads::keys_of_clusters(cma.name(), view)).unwrap_or_default()
         });
     }
@@ -48,7 +48,7 @@ impl Controller for AddOnAnnotationController {
         let Some(cluster) = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))? else {
             return Ok(plan);
         };
-        if addon.is_terminating() || cluster.is_terminating() || !is_by_placement(&cma) {
+        if addon.is_terminating() || cluster.is_terminating() || !is_by_placements(&cma) {
             return Ok(plan);
         }
         let annotations = difference(&addon, &cluster);
@@ -60,40 +60,13 @@ impl Controller for AddOnAnnotationController {
     }
 }
 
-fn is_by_placement(cma: &ClusterManagementAddOn) -> bool {
-    match cma.spec.install_strategy.r#type {
-        InstallStrategyType::Placements => true,
-        InstallStrategyType::Manual | InstallStrategyType::Other(_) => false,
-    }
-}
-
-/// Returns the cluster's annotations that its add-ons also get.
-fn of_addons(cluster: &ManagedCluster) -> BTreeMap<String, String> {
-    let annotations = cluster.metadata.annotations.iter().flatten();
-    let of_addons = annotations.filter(|(name, _)| name.starts_with(ADDON_ANNOTATION_PREFIX));
-    of_addons.map(|(name, value)| (name.clone(), value.clone())).collect()
-}
-
-/// Returns the annotations of a new add-on on a cluster, including the record of copied annotations.
-pub(super) fn of_new_addon(cluster: &ManagedCluster) -> BTreeMap<String, String> {
-    let mut annotations = of_addons(cluster);
-    let record = record(&annotations).map(|record| (COPIED_ANNOTATIONS_ANNOTATION.to_owned(), record));
-    annotations.extend(record);
-    annotations
-}
-
-/// Returns the record of copied annotations; `None` if there are none.
-fn record(copied: &BTreeMap<String, String>) -> Option<String> {
-    (!copied.is_empty()).then(|| json!(copied).to_string())
-}
-
 /// Returns the annotations of an add-on to set, and as null those to remove.
 ///
 /// An annotation is a copy as long as it has the copied value. An annotation that a person changed or removed is
 /// left alone until the cluster no longer has it. Without a record, as on OCM's add-ons, annotations that equal
 /// the cluster's count as copies.
 fn difference(addon: &ManagedClusterAddOn, cluster: &ManagedCluster) -> Map<String, Value> {
-    let wanted = of_addons(cluster);
+    let wanted = annotations_of_addons(cluster);
     let recorded = addon.annotation(COPIED_ANNOTATIONS_ANNOTATION);
     let equal = || wanted.clone().into_iter().filter(|(name, value)| addon.annotation(name) == Some(value));
     let before: BTreeMap<String, String> =
@@ -112,7 +85,7 @@ fn difference(addon: &ManagedClusterAddOn, cluster: &ManagedCluster) -> Map<Stri
             copied.insert(name, before.clone());
         }
     }
-    let record = record(&copied);
+    let record = record_of(&copied);
     if recorded != record.as_deref() {
         difference.insert(COPIED_ANNOTATIONS_ANNOTATION.into(), json!(record));
     }
@@ -122,6 +95,7 @@ fn difference(addon: &ManagedClusterAddOn, cluster: &ManagedCluster) -> Map<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::names::ADDON_ANNOTATION_PREFIX;
 
     /// Checks the annotations of an add-on (by their last letters) after a change of its cluster's annotations.
     fn check(recorded: Value, cluster: Value, want: Value) {

@@ -14,10 +14,10 @@ use serde_json::{Map, Value, json};
 
 use super::addon_config::fleet::{AddOnFleet, AddOnFleets};
 use super::addon_config::installation::InstallationBasis;
-use super::addon_creation::{install, is_by_placements, record_refused, report_refused, retry_at};
-use super::addon_deletion;
-use super::addon_removal::{self, Installed, Removal, is_by_commit, is_by_placement};
+use crate::addon_creation::{install, is_by_placements, record_refused, report_refused, retry_at};
+use crate::addon_deletion;
 use crate::addon_reads;
+use crate::addon_removal::{self, Installed, Removal, is_by_commit, is_by_placement};
 use crate::placement_reads::is_unreachable;
 use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};

@@ -2,13 +2,10 @@
 
 pub(crate) mod addon_annotation;
 pub mod addon_config;
-mod addon_creation;
-pub(crate) mod addon_deletion;
 pub(crate) mod addon_deploy;
 pub(crate) mod addon_feature;
 pub(crate) mod addon_health;
 pub(crate) mod addon_install;
-pub mod addon_removal;
 pub(crate) mod addon_token;
 pub(crate) mod argo_pull;
 pub(crate) mod bootstrap;
@@ -26,11 +23,9 @@ pub mod csr;
 pub(crate) mod managed_namespaces;
 pub mod overview;
 pub mod placement;
-pub mod policy_change;
 pub(crate) mod policy_status;
 pub mod replica_set;
 pub mod report;
-pub mod undo;
 pub(crate) mod work_ttl;
 
 #[cfg(test)]

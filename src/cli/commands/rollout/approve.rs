@@ -12,7 +12,7 @@ use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 use crate::cli::writer::WriteArgs;
 use crate::cli::{CommandError, CommandResult};
-use controllers::hub::policy_change::{PolicyScope, waiting_approvals};
+use controllers::policy_change::{PolicyScope, waiting_approvals};
 
 /// Approve what a rollout waits for: the start of a group with a revision, or the removal of an add-on from
 /// clusters.

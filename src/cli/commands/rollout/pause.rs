@@ -8,7 +8,7 @@ use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 use crate::cli::writer::WriteArgs;
 use crate::cli::{CommandError, CommandResult};
-use controllers::hub::policy_change::PolicyScope;
+use controllers::policy_change::PolicyScope;
 
 /// Pause a rollout, or with `--all` every rollout of the hub.
 ///

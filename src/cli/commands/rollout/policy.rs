@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutPolicySpec, RolloutStatus};
 use api::names::CONFIG_REPO_ANNOTATION;
-use controllers::hub::policy_change::{self, PolicyChange, PolicyScope, is_for_everything};
+use controllers::policy_change::{self, PolicyChange, PolicyScope, is_for_everything};
 use kube::api::{Patch, PatchParams};
 use object::{Key, Metadata as _};
 use serde_json::json;

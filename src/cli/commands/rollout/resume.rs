@@ -17,7 +17,7 @@ use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 use crate::cli::writer::{WriteArgs, Writer};
 use crate::cli::{CommandError, CommandResult};
-use controllers::hub::policy_change::{PolicyScope, is_for_everything, pausing, resume_everything};
+use controllers::policy_change::{PolicyScope, is_for_everything, pausing, resume_everything};
 
 /// Resume a paused rollout.
 ///

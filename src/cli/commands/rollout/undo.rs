@@ -13,8 +13,8 @@ use crate::cli::runtime::block_on;
 use crate::cli::writer::WriteArgs;
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
-use controllers::hub::policy_change::{PolicyScope, pausing};
-use controllers::hub::undo::{self, NoUndo, Undo, UndoEffect, quarantine, releasing, undo_of};
+use controllers::policy_change::{PolicyScope, pausing};
+use controllers::undo::{self, NoUndo, Undo, UndoEffect, quarantine, releasing, undo_of};
 use engine::plural::counted;
 
 /// Undo a rollout: quarantine its revision, so that its clusters return to what last succeeded on them.

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::PlacementRollout;
 use super::fleet::{AddOnFleet, CachedRollout};
 use super::input::{AddOnInput, ConfigProblem, INVALID, MISSING, PlacementNode};
 use crate::MESSAGE;
-use crate::hub::addon_creation::is_by_placements;
-use crate::hub::addon_removal::{Removal, is_by_placement};
+use crate::addon_creation::is_by_placements;
+use crate::addon_removal::{Removal, is_by_placement};
+use crate::placement_rollout::PlacementRollout;
 use crate::rollout_policy::{self, RolloutOwner};
 use crate::unreadable;
 use api::addon::v1alpha1::{ClusterManagementAddOnStatus, InstallProgression, ManagedClusterAddOn};

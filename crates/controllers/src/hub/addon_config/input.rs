@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
 use super::fleet::{AddOnFleet, AddOnFleets};
-use crate::hub::addon_creation::is_by_placements;
-use crate::hub::addon_deletion;
-use crate::hub::addon_removal::{Installed, Removal};
+use crate::addon_creation::is_by_placements;
+use crate::addon_deletion;
+use crate::addon_removal::{Installed, Removal};
 use crate::placement_reads::group_size;
 use crate::placement_rollout::PlacementClusters;
 use api::addon::v1alpha1::{

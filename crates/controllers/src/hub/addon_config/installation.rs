@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use super::decide::DecidedAddOn;
 use super::fleet::AddOnFleet;
 use super::input::AddOnInput;
-use crate::hub::addon_creation::retry_at;
+use crate::addon_creation::retry_at;
 use engine::rollout::policy::RollOut;
 use engine::rollout::{ClusterState, Input, Policy, RolloutDecision};
 

@@ -16,18 +16,18 @@ mod rollouts;
 mod write;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
 use self::decide::DecidedAddOn;
 use self::input::AddOnInput;
-use super::addon_creation;
-use super::addon_deletion;
-use super::addon_removal::Removal;
+use crate::addon_creation;
+use crate::addon_deletion;
 use crate::addon_reads;
+use crate::addon_removal::Removal;
 use crate::placement_reads::is_unreachable;
+use crate::placement_rollout::PlacementRollout;
 use crate::rollout_events;
 use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
@@ -36,8 +36,8 @@ use api::condition::Conditions as _;
 use api::names::{ADDON_NAME_LABEL, addon_conditions};
 use engine::addon::config::Config;
 use engine::addon::config_refs;
+use engine::rollout::ClusterState;
 use engine::rollout::cluster::Hash;
-use engine::rollout::{ClusterState, Input, RolloutDecision};
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
 
@@ -128,27 +128,6 @@ impl AddOnRollouts {
             || revision.short().to_owned(),
             |template| format!("{} ({})", template.key.name, revision.short()),
         )
-    }
-}
-
-/// The rollout of an add-on on the clusters of one placement.
-pub struct PlacementRollout {
-    pub placement: Key,
-    /// The revision that is rolled out.
-    pub revision: Hash,
-    /// The input of the engine; absent if the engine is not called.
-    pub input: Option<Arc<Input>>,
-    /// The decision of the engine, or the reason that it is not called.
-    pub decision: Result<Arc<RolloutDecision>, String>,
-    /// Where and why the revision failed; empty if it has not failed. The text comes from the cluster and must be
-    /// escaped.
-    pub failure: String,
-}
-
-impl PlacementRollout {
-    /// Returns a rollout for which the engine is not called.
-    pub(super) fn undecided(placement: Key, revision: Hash, reason: String) -> Self {
-        Self { placement, revision, input: None, decision: Err(reason), failure: String::new() }
     }
 }
 

@@ -7,11 +7,11 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::PlacementRollout;
 use super::decide::DecidedAddOn;
 use super::fleet::AddOnFleets;
 use super::input::AddOnInput;
-use crate::hub::addon_creation::install;
+use crate::addon_creation::install;
+use crate::placement_rollout::PlacementRollout;
 use crate::rollout_events::{self, RolloutChange};
 use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{

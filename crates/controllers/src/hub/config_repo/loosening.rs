@@ -13,10 +13,10 @@ use jiff::Timestamp;
 
 use super::commit;
 use super::deletion::{clusters_of, owner};
+use crate::addon_deletion;
 use crate::addon_reads;
+use crate::addon_removal::{AddOnDeletion, recent, still_counting};
 use crate::followed::follows;
-use crate::hub::addon_deletion;
-use crate::hub::addon_removal::{AddOnDeletion, recent, still_counting};
 use crate::rollout_policy::{self, RolloutOwner, combined, policy_for};
 use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, RolloutPolicy};

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
-use crate::hub::addon_creation::is_by_placements;
-use crate::hub::addon_removal::is_by_placement;
+use crate::addon_creation::is_by_placements;
+use crate::addon_removal::is_by_placement;
 use crate::placement_reads::selection;
 use api::addon::v1alpha1::{
     AddOnTemplateSpec, ClusterManagementAddOn, DefaultConfigReference, ManagedClusterAddOn, RegistrationType,

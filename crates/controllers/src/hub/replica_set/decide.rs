@@ -7,9 +7,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::fleet::{CachedSetRollout, SetRolloutBasis};
 use super::input::{SetInput, SetPlacement};
-use crate::hub::addon_config::PlacementRollout;
-use crate::hub::addon_removal::{count, entries, recent, still_counting};
+use crate::addon_removal::{count, entries, recent, still_counting};
 use crate::placement_reads::{answers_since, is_unreachable};
+use crate::placement_rollout::PlacementRollout;
 use crate::placement_rollout::{MemberRollout, NextRollout, RolloutMember};
 use crate::rollout_policy::{self, RolloutOwner, choose};
 use api::cluster::v1::ManagedCluster;

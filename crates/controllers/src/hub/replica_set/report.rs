@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::input::SetInput;
 use crate::MESSAGE;
-use crate::hub::addon_config::PlacementRollout;
+use crate::placement_rollout::PlacementRollout;
 use api::condition::Conditions as _;
 use api::gitops::v1alpha1::RolloutStatus;
 use api::names::WORK_REPLICA_SET_LABEL;

@@ -9,7 +9,7 @@ use serde_json::{Map, json};
 use super::decide::DecidedRollouts;
 use super::fleet::SetFleet;
 use super::input::{SetInput, SetPlacement};
-use crate::hub::addon_removal::mark_decided;
+use crate::addon_removal::mark_decided;
 use crate::rollout_events::{self, RolloutChange, event};
 use crate::rollout_policy::{self, RolloutOwner};
 use api::condition::ConditionStatus::{False, True};

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::addon_removal::{Fleet, NOW, addon, cluster};
 use super::unreadable::refuse;
+use crate::addon_deletion::{of, release, report};
 use crate::addon_reads::OnClusters;
-use crate::hub::addon_deletion::{of, release, report};
-use crate::hub::addon_removal::AddOnDeletion;
+use crate::addon_removal::AddOnDeletion;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::names::ADDON_REMOVAL_FINALIZER;

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::custom_signer::replace;
-use crate::hub::addon_removal::{AddOnDeletion, Installed, Removal, mark};
+use crate::addon_removal::{AddOnDeletion, Installed, Removal, mark};
 use crate::rollout_policy;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;

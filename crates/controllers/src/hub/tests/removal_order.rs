@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::addon_removal::{Fleet, addon, decided, names, silent, terminating};
-use crate::hub::addon_removal::AddOnDeletion;
+use crate::addon_removal::AddOnDeletion;
 use api::names::{DECISION_GROUP_INDEX_LABEL, PLACEMENT_LABEL};
 
 /// The decision groups of a placement. The first one is the canary.

@@ -1,8 +1,8 @@
 //! Tests the mark on a ClusterManagementAddOn whose deletion a person approved.
 
 use super::*;
-use crate::hub::addon_deletion;
-use crate::hub::addon_removal::AddOnDeletion;
+use crate::addon_deletion;
+use crate::addon_removal::AddOnDeletion;
 use crate::hub::config_repo::deletion::mark_approved;
 use api::addon::v1alpha1::ClusterManagementAddOn;
 use engine::sync::Deletion;

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use serde_json::json;
 
-use super::addon_annotation;
 use crate::placement_reads::Selections;
 use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{ClusterManagementAddOn, InstallStrategyType, ManagedClusterAddOn};
@@ -19,8 +19,8 @@ use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::True;
 use api::condition::{Condition, Observation, set_condition};
 use api::gitops::v1alpha1::{RefusedAddOn, RolloutPolicy};
-use api::names::INSTALLED_BY_ANNOTATION;
 use api::names::addon_conditions::DEGRADED;
+use api::names::{ADDON_ANNOTATION_PREFIX, COPIED_ANNOTATIONS_ANNOTATION, INSTALLED_BY_ANNOTATION};
 use engine::plural::counted;
 use object::duration::later;
 use object::text::plain;
@@ -55,7 +55,9 @@ pub(super) fn install(cma: &ClusterManagementAddOn, cluster: &str, view: &impl V
 }
 
 fn new_addon(cma: &ClusterManagementAddOn, cluster: &ManagedCluster) -> ManagedClusterAddOn {
-    let mut annotations = addon_annotation::of_new_addon(cluster);
+    let mut annotations = annotations_of_addons(cluster);
+    let record = record_of(&annotations).map(|record| (COPIED_ANNOTATIONS_ANNOTATION.to_owned(), record));
+    annotations.extend(record);
     annotations.insert(INSTALLED_BY_ANNOTATION.into(), "true".into());
     let metadata = ObjectMeta {
         namespace: cluster.metadata.name.clone(),
@@ -65,6 +67,18 @@ fn new_addon(cma: &ClusterManagementAddOn, cluster: &ManagedCluster) -> ManagedC
         ..ObjectMeta::default()
     };
     ManagedClusterAddOn { metadata, ..ManagedClusterAddOn::default() }
+}
+
+/// Returns the annotations of a cluster that its add-ons also get.
+pub(super) fn annotations_of_addons(cluster: &ManagedCluster) -> BTreeMap<String, String> {
+    let annotations = cluster.metadata.annotations.iter().flatten();
+    let of_addons = annotations.filter(|(name, _)| name.starts_with(ADDON_ANNOTATION_PREFIX));
+    of_addons.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Returns the record of the annotations that an add-on has from its cluster; `None` if there are none.
+pub(super) fn record_of(copied: &BTreeMap<String, String>) -> Option<String> {
+    (!copied.is_empty()).then(|| json!(copied).to_string())
 }
 
 /// Wakes the add-ons for which a cluster's rejection is recorded or cleared.

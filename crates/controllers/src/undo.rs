@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::addon_config::PlacementRollout;
-use super::policy_change::all_for;
+use crate::placement_rollout::PlacementRollout;
+use crate::policy_change::all_for;
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutPolicySpec, RolloutStatus};
 use engine::rollout::cluster::{Cluster, Hash};
 use engine::rollout::{self, ClusterState, Input, RolloutDecision};

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, json};
 
-use super::addon_creation::is_by_placements;
+use crate::addon_creation::is_by_placements;
 use crate::addon_reads;
 use crate::placement_reads::{group_size, is_unreachable, selection};
 use crate::rollout_policy::{self, RolloutOwner, policy_for};

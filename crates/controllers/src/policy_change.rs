@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::addon_config::PlacementRollout;
-use super::addon_removal::Removal;
+use crate::addon_removal::Removal;
+use crate::placement_rollout::PlacementRollout;
 use crate::rollout_policy::{applicable, choose, combined, is_for_all, with_owner};
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutPolicySpec};
 use api::names::DEFAULT_ROLLOUT_POLICY;

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::{Map, json};
 
-use super::addon_removal::{AddOnDeletion, Installed};
 use crate::addon_reads::{self, OnClusters};
+use crate::addon_removal::{AddOnDeletion, Installed};
 use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
