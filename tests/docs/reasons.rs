@@ -48,7 +48,7 @@ const OBJECT_SOURCES: &[&str] = &[
     "crates/controllers/src/agent/cluster_status.rs",
     "crates/controllers/src/agent/managed_namespace.rs",
     "crates/controllers/src/agent/work/status.rs",
-    "crates/controllers/src/hub/addon_config/input.rs",
+    "crates/controllers/src/hub/addon_config/config_problem.rs",
     "crates/controllers/src/addon_creation.rs",
     "crates/controllers/src/addon_deletion.rs",
     "crates/controllers/src/hub/addon_deploy/status.rs",
@@ -113,7 +113,7 @@ const NO_REASONS: &[&str] = &[
 const EVENT_SOURCES: &[&str] = &[
     "crates/addon-sdk/src/hub/request.rs",
     "crates/controllers/src/agent/cluster_status.rs",
-    "crates/controllers/src/hub/addon_config/input.rs",
+    "crates/controllers/src/hub/addon_config/config_problem.rs",
     "crates/controllers/src/hub/addon_install.rs",
     "crates/controllers/src/hub/argo_pull/cluster.rs",
     "crates/controllers/src/hub/cluster.rs",
@@ -150,8 +150,10 @@ const BEFORE_EVENT: &[&str] = &[
 /// Files that create conditions or events with reasons from another file, and that file.
 const REASONS_OF_OTHERS: &[(&str, &str)] = &[
     ("crates/addon-sdk/src/hub/deletion.rs", "crates/engine/src/addon/hook.rs"),
-    ("crates/controllers/src/hub/addon_config/decide.rs", "crates/controllers/src/hub/addon_config/input.rs"),
-    ("crates/controllers/src/hub/addon_config/write.rs", "crates/controllers/src/hub/addon_config/input.rs"),
+    (
+        "crates/controllers/src/hub/addon_config/write.rs",
+        "crates/controllers/src/hub/addon_config/config_problem.rs",
+    ),
     ("crates/controllers/src/hub/addon_deploy/hook.rs", "crates/engine/src/addon/hook.rs"),
     ("crates/controllers/src/hub/addon_health.rs", "the condition of the cluster"),
     ("crates/controllers/src/hub/cluster_profile.rs", "the condition of the cluster"),

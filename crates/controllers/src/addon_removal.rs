@@ -9,17 +9,16 @@ use std::fmt::{Display, Formatter};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, json};
 
 use crate::addon_creation::is_by_placements;
 use crate::addon_reads;
 use crate::placement_reads::{group_size, is_unreachable, selection};
-use crate::rollout_policy::{self, RolloutOwner, policy_for};
+use crate::rollout_policy::{self, RolloutOwner, count, entries, policy_for, recent, still_counting};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::Placement;
-use api::gitops::v1alpha1::{RecentRemoval, RemovalStatus};
+use api::gitops::v1alpha1::RemovalStatus;
 use api::names::{
     ADDON_NAME_LABEL, CONFIG_REPO_ANNOTATION, DEFAULT_ROLLOUT_POLICY, INSTALLED_BY_ANNOTATION,
     REMOVAL_DECIDED_ANNOTATION,
@@ -31,7 +30,7 @@ use engine::rollout::cluster::{Group, Instance};
 use engine::rollout::policy::RollOut;
 use engine::rollout::removal::{RemovalDecision, RemovalInput, RemovalOrder, remove, within_window};
 use engine::rollout::strategy::Progressive;
-use engine::rollout::{Policy, Refused, Size, Strategy};
+use engine::rollout::{Size, Strategy};
 use object::{Key, Kind, Metadata as _};
 use reconcile::{Action, Plan, Query, Read, View};
 
@@ -277,35 +276,4 @@ impl Installed<'_> {
         }
         Ok(true)
     }
-}
-
-/// Returns the time of each recorded removal by cluster.
-pub(super) fn recent(record: &[RecentRemoval]) -> BTreeMap<String, Timestamp> {
-    record.iter().map(|removal| (removal.cluster.clone(), removal.time.0)).collect()
-}
-
-/// Returns the removals that still count; all of them if the policy is invalid.
-pub(super) fn still_counting(
-    recent: BTreeMap<String, Timestamp>,
-    policy: &Result<Policy, Refused>,
-    now: Timestamp,
-) -> BTreeMap<String, Timestamp> {
-    policy.as_ref().map(|policy| within_window(&recent, policy, now)).unwrap_or(recent)
-}
-
-/// Adds clusters that are removed now.
-pub(super) fn count(recent: &mut BTreeMap<String, Timestamp>, clusters: &[String], now: Timestamp) {
-    // Round up: the window must not end early because the record has whole seconds.
-    let seconds = Timestamp::from_second(now.as_second().saturating_add(1)).unwrap_or(now);
-    recent.extend(clusters.iter().map(|cluster| (cluster.clone(), seconds)));
-}
-
-/// Returns the entries of the record.
-pub(super) fn entries(recent: &BTreeMap<String, Timestamp>) -> Vec<RecentRemoval> {
-    let entry = |(cluster, at): (&String, &Timestamp)| RecentRemoval {
-        cluster: cluster.clone(),
-        time: Time(*at),
-        unknown: Default::default(),
-    };
-    recent.iter().map(entry).collect()
 }

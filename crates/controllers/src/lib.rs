@@ -19,6 +19,7 @@ pub mod placement_rollout;
 pub mod policy_change;
 pub mod random_values;
 pub mod registration_operator;
+mod rollout_driver;
 mod rollout_events;
 mod rollout_policy;
 pub mod undo;

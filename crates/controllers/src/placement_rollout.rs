@@ -7,9 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
+use api::gitops::v1alpha1::RolloutStatus;
 use engine::addon::selection::Selection;
 use engine::rollout::cluster::{Cluster, Hash, Instance};
-use engine::rollout::{IncrementalRollout, Input, RolloutDecision};
+use engine::rollout::{ClusterState, IncrementalRollout, Input, RolloutDecision};
 use object::Key;
 use reconcile::Read;
 
@@ -44,12 +47,42 @@ pub struct PlacementRollout {
     /// Where and why the revision failed; empty if it has not failed. The text comes from the cluster and must be
     /// escaped.
     pub failure: String,
+    /// The record of the decision in the status of the RolloutPolicy.
+    pub record: Option<RolloutStatus>,
 }
 
 impl PlacementRollout {
+    /// Returns the time at which the decision changes without an event.
+    pub(super) fn recheck(&self) -> Option<Timestamp> {
+        self.decision.as_ref().ok()?.recheck
+    }
+
     /// Returns a rollout for which the engine is not called.
     pub(super) fn undecided(placement: Key, revision: Hash, reason: String) -> Self {
-        Self { placement, revision, input: None, decision: Err(reason), failure: String::new() }
+        Self { placement, revision, input: None, decision: Err(reason), failure: String::new(), record: None }
+    }
+}
+
+/// Returns the reported reason that a cluster is not done, or that it is done but broken.
+pub(super) fn reason(
+    state: &ClusterState,
+    is_broken: bool,
+    message: impl FnOnce() -> Option<String>,
+) -> Option<String> {
+    match state {
+        ClusterState::Failed { .. }
+        | ClusterState::TimedOut
+        | ClusterState::Progressing { .. }
+        | ClusterState::Unreachable { .. }
+        | ClusterState::Returning { .. } => message(),
+        ClusterState::Done if is_broken => message().map(|message| format!("not available: {message}")),
+        ClusterState::Done
+        | ClusterState::Soaking { .. }
+        | ClusterState::Starting
+        | ClusterState::Waiting(_)
+        | ClusterState::Skipped
+        | ClusterState::Returned { .. }
+        | ClusterState::Quarantined => None,
     }
 }
 

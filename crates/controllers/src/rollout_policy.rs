@@ -2,23 +2,26 @@
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{Display, Formatter};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;
 
 use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::gitops::v1alpha1::{
-    RefusedAddOn, RemovalStatus, RolloutCounts, RolloutPolicy, RolloutPolicySpec, RolloutPolicyStatus,
-    RolloutStatus, Success,
+    RecentRemoval, RefusedAddOn, RemovalStatus, RolloutCounts, RolloutPolicy, RolloutPolicySpec,
+    RolloutPolicyStatus, RolloutStatus, Success,
 };
 use api::names::{DEFAULT_ROLLOUT_POLICY, ROLLOUT_POLICY_ANNOTATION};
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::rollout::cluster::Hash;
 use engine::rollout::decision::Counts;
 use engine::rollout::policy::CombinedPolicy;
+use engine::rollout::removal::within_window;
 use engine::rollout::state::Breach;
-use engine::rollout::{Input, Policy, Refused, RolloutDecision};
+use engine::rollout::{Input, Policy, Refused, RolloutDecision, Size, Strategy};
 use object::{Key, Kind, Metadata as _, Object};
 use reconcile::{Action, Change, Query, Read, ReadError, ReadErrorReason, StatusWrite, View};
 
@@ -29,6 +32,15 @@ pub(super) enum RolloutOwner<'a> {
     AddOn(&'a str),
     /// The template of a ManifestWorkReplicaSet.
     ReplicaSet(&'a Key),
+}
+
+impl Display for RolloutOwner<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::AddOn(name) => f.write_str(name),
+            Self::ReplicaSet(key) => key.fmt(f),
+        }
+    }
 }
 
 impl RolloutOwner<'_> {
@@ -239,10 +251,18 @@ pub(super) fn policy_for(
     subject: RolloutOwner<'_>,
     view: &impl View,
 ) -> Read<(Result<Policy, Refused>, BTreeSet<String>)> {
-    Ok(match combined(&policies_for(subject, view)?, subject) {
+    Ok(rules_of(&policies_for(subject, view)?, subject))
+}
+
+/// Returns the combined policy of a subject among `policies`, and the approvals in them.
+pub(super) fn rules_of(
+    policies: &[Arc<RolloutPolicy>],
+    subject: RolloutOwner<'_>,
+) -> (Result<Policy, Refused>, BTreeSet<String>) {
+    match combined(policies, subject) {
         Ok(CombinedPolicy { policy, granted, .. }) => (Ok(policy), granted),
         Err(refused) => (Err(refused), BTreeSet::new()),
-    })
+    }
 }
 
 /// Returns true if a change has succeeded on a cluster once its objects are applied: at least one policy says so,
@@ -277,12 +297,13 @@ fn all_rollouts(policy: &RolloutPolicy) -> &[RolloutStatus] {
     policy.status.as_ref().map(|status| status.rollouts.as_slice()).unwrap_or_default()
 }
 
-/// Copies the remembered state from the last decision's record to the next decision's input.
-pub(super) fn recall(rules: &mut Input, remembered: Option<&RolloutStatus>) {
-    let Some(record) = remembered else { return };
+/// Copies the recorded state of the last decision to the input of the next one.
+pub(super) fn recall(rules: &mut Input, record: &RolloutStatus, group_size: Option<Size>) {
     rules.quarantined = Some(Hash(record.quarantined.clone())).filter(|hash| !hash.0.is_empty());
     let is_same = record.revision == rules.revision.0;
     rules.late_since = record.late_since.as_ref().filter(|_| is_same).map(|since| since.0);
+    rules.last_strategy = record.strategy.as_ref().and_then(|last| Strategy::read(last, group_size).ok());
+    rules.recent_removals = recent(&record.recent_removals);
 }
 
 /// Returns the new record of a rollout in a policy's status.
@@ -328,11 +349,47 @@ pub(super) fn failure(
     .unwrap_or_default()
 }
 
-/// Records where and why a quarantined revision failed, so that [`failure`] can return it again.
-pub(super) fn record_failure(record: &mut RolloutStatus, failure: &str) {
-    if !record.quarantined.is_empty() {
-        record.failure = failure.to_owned();
-    }
+/// Records the clusters that a rollout removes now, before they lose their content.
+pub(super) fn record_removals(
+    record: &mut RolloutStatus,
+    input: &Input,
+    decision: &RolloutDecision,
+    now: Timestamp,
+) {
+    let mut removals = still_counting(input.recent_removals.clone(), &input.policy, now);
+    count(&mut removals, &decision.counted, now);
+    record.recent_removals = entries(&removals);
+}
+
+/// Returns the time of each recorded removal by cluster.
+pub(super) fn recent(record: &[RecentRemoval]) -> BTreeMap<String, Timestamp> {
+    record.iter().map(|removal| (removal.cluster.clone(), removal.time.0)).collect()
+}
+
+/// Returns the removals that still count; all of them if the policy is invalid.
+pub(super) fn still_counting(
+    recent: BTreeMap<String, Timestamp>,
+    policy: &Result<Policy, Refused>,
+    now: Timestamp,
+) -> BTreeMap<String, Timestamp> {
+    policy.as_ref().map(|policy| within_window(&recent, policy, now)).unwrap_or(recent)
+}
+
+/// Adds clusters that are removed now.
+pub(super) fn count(recent: &mut BTreeMap<String, Timestamp>, clusters: &[String], now: Timestamp) {
+    // Round up: the window must not end early because the record has whole seconds.
+    let seconds = Timestamp::from_second(now.as_second().saturating_add(1)).unwrap_or(now);
+    recent.extend(clusters.iter().map(|cluster| (cluster.clone(), seconds)));
+}
+
+/// Returns the entries of the record.
+pub(super) fn entries(recent: &BTreeMap<String, Timestamp>) -> Vec<RecentRemoval> {
+    let entry = |(cluster, at): (&String, &Timestamp)| RecentRemoval {
+        cluster: cluster.clone(),
+        time: Time(*at),
+        unknown: Default::default(),
+    };
+    recent.iter().map(entry).collect()
 }
 
 fn counts(counts: &Counts) -> RolloutCounts {

@@ -12,8 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Map, Value, json};
 
-use super::addon_config::fleet::{AddOnFleet, AddOnFleets};
-use super::addon_config::installation::InstallationBasis;
+use super::addon_config::fleet::{AddOnFleet, AddOnFleets, InstallationBasis};
 use crate::addon_creation::{install, is_by_placements, record_refused, report_refused, retry_at};
 use crate::addon_deletion;
 use crate::addon_reads;
@@ -95,12 +94,13 @@ impl Controller for AddOnInstallController {
         let policy = rollout_policy::choose(&policies, RolloutOwner::AddOn(add_on));
         let is_at_once = policies.iter().all(|policy| policy.spec.roll_out == RollOut::Content);
         let refused = rollout_policy::refused_of(policy.map(Arc::as_ref), add_on);
-        let basis = InstallationBasis { owner: cma.controller_reference(), is_at_once };
+        let owner = cma.controller_reference();
+        let basis = InstallationBasis { owner: owner.clone(), is_at_once };
         // In a single step, a write that the API server rejects on one cluster blocks no other cluster.
         let (mut writes, mut are_owned) = (Vec::new(), is_held && fleet.unreadable.is_empty());
         fleet.installation.look_at(changed);
         let all = || fleet.addons.keys().chain(&fleet.selected).cloned().collect();
-        for cluster in fleet.installation.due(&basis, all) {
+        for cluster in fleet.installation.due(basis, all) {
             let is_selected = fleet.selected.contains(&cluster);
             let addon = fleet.addons.get(&cluster).filter(|_| !fleet.unreadable.contains(&cluster));
             let is_absent = !fleet.addons.contains_key(&cluster) && !fleet.unreadable.contains(&cluster);
@@ -110,7 +110,7 @@ impl Controller for AddOnInstallController {
                 continue;
             }
             let managed = view.get_readable::<ManagedCluster>(&Key::cluster(&cluster))?;
-            let owners = Owners { cma: &basis.owner, cluster: managed.as_deref() };
+            let owners = Owners { cma: &owner, cluster: managed.as_deref() };
             let adoption = addon.and_then(|addon| owners.adopt(addon, is_selected));
             are_owned &= adoption.is_none();
             let creation = if is_wanted { install(&cma, &cluster, view)? } else { None };

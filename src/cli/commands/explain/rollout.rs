@@ -124,7 +124,7 @@ pub(in crate::cli) fn json(explanation: &Explained) -> Value {
     let placements: Map<String, Value> = explanation
         .rollouts
         .iter()
-        .map(|PlacementRollout { placement, revision, decision, input: _, failure }| {
+        .map(|PlacementRollout { placement, revision, decision, input: _, failure, record: _ }| {
             let mut value = match decision {
                 Ok(decision) => decision_json(decision),
                 Err(error) => json!({"hold": {"reason": "NotAsked", "message": error}}),
@@ -151,7 +151,9 @@ fn text(name: &str, explanation: &Explained) -> String {
         let _ = writeln!(page, "no placement rolls out {name}: its add-ons get their configuration at once");
     }
     let mut seen = BTreeSet::new();
-    for PlacementRollout { placement, revision, decision, input: _, failure } in &explanation.rollouts {
+    for PlacementRollout { placement, revision, decision, input: _, failure, record: _ } in
+        &explanation.rollouts
+    {
         seen.insert(revision);
         let decision = match decision {
             Ok(decision) => decision,

@@ -7,38 +7,35 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::fleet::{AddOnFleet, CachedRollout};
-use super::input::{AddOnInput, ConfigProblem, INVALID, MISSING, PlacementNode};
-use crate::MESSAGE;
-use crate::addon_creation::is_by_placements;
+use super::config_problem::ConfigProblem;
+use super::fleet::{AddOnFleet, CachedAddOnRollout};
+use super::input::{AddOnInput, AddOnPlacement};
+use crate::addon_creation::{is_by_placements, retry_at};
 use crate::addon_removal::{Removal, is_by_placement};
-use crate::placement_rollout::PlacementRollout;
+use crate::placement_rollout::{PlacementRollout, reason};
+use crate::rollout_driver::{CachedRollout, PlacementNode, RolloutDriver, Workload as _, are_decided};
 use crate::rollout_policy::{self, RolloutOwner};
 use crate::unreadable;
-use api::addon::v1alpha1::{ClusterManagementAddOnStatus, InstallProgression, ManagedClusterAddOn};
-use api::condition::ConditionStatus::False;
-use api::condition::{Condition, Conditions as _, Observation, find_condition, set_condition};
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::condition::{Conditions as _, Observation, find_condition, set_condition};
 use api::gitops::v1alpha1::{RefusedAddOn, RolloutPolicy, RolloutStatus};
-use api::names::addon_conditions;
+use api::names::addon_conditions::{DEGRADED, PROGRESSING};
 use engine::addon::config::{Config, address, resolve};
 use engine::addon::selection::UNDECIDED;
 use engine::addon::{config_refs, progress};
 use engine::plural::counted;
 use engine::rollout::cluster::{Cluster, Hash};
+use engine::rollout::decision::Assignment;
+use engine::rollout::policy::RollOut;
 use engine::rollout::state::Wait;
-use engine::rollout::{self, ClusterState, Input, Policy, Refused, RolloutDecision, Strategy};
-use object::text::plain;
-use object::{Key, Metadata as _};
+use engine::rollout::{self, ClusterState, Policy, RolloutDecision};
+use object::Metadata as _;
 use reconcile::{Read, View};
 
 /// The rollouts of an add-on, decided but not written.
 #[derive(Default)]
 pub(super) struct DecidedAddOn {
     pub(super) rollouts: Vec<PlacementRollout>,
-    /// The entries of the placements in the status of the add-on.
-    pub(super) progressions: Vec<InstallProgression>,
-    /// The records of the placements in the status of the policy.
-    pub(super) memories: Vec<RolloutStatus>,
     /// Clusters with new configurations.
     pub(super) assigned: BTreeMap<String, Vec<Config>>,
     /// The assigned clusters that return to earlier configurations, because their wanted ones are quarantined.
@@ -60,147 +57,181 @@ pub(super) struct DecidedAddOn {
     pub(super) refused: Vec<RefusedAddOn>,
 }
 
-/// The input that all placements of an add-on share.
-pub(super) struct AddOnContext<'a, V> {
-    pub(super) view: &'a V,
-    pub(super) now: Timestamp,
-    status: ClusterManagementAddOnStatus,
-    policy: Result<Policy, Refused>,
-    granted: BTreeSet<String>,
-    memory: Option<Arc<RolloutPolicy>>,
-    records: Vec<RolloutStatus>,
-    /// True if the decisions of all placements are complete, so that it is known which placement decides about a
-    /// cluster and when the cluster's turn is.
-    is_decided: bool,
-}
-
-impl DecidedAddOn {
-    fn add(
-        &mut self,
-        rollout: PlacementRollout,
-        progression: InstallProgression,
-        memory: Option<RolloutStatus>,
-    ) {
-        self.rollouts.push(rollout);
-        self.progressions.push(progression);
-        self.memories.extend(memory);
-    }
-}
-
 impl AddOnInput {
     /// Calls the rollout engine for every placement. An add-on that the hub does not manage has no rollout.
     pub(super) fn decide(&mut self, view: &impl View, now: Timestamp) -> Read<DecidedAddOn> {
         let mut decided = DecidedAddOn { removal: self.removal(view, now)?, ..DecidedAddOn::default() };
         // Keep the changes for the next decision, even if this one covers less.
-        let mut cached = self.fleet.rollouts_at(now);
-        let rest = self.fleet.rest(self.basis(&[], None), &self.changed);
+        self.fleet.rest.look_at(self.changed.intersection(&self.fleet.unselected).cloned());
+        let rest = self.fleet.rest.due(self.basis(&[], None), || self.fleet.unselected.clone());
+        let (name, changed) = (self.name.clone(), std::mem::take(&mut self.changed));
+        let before = std::mem::take(&mut self.fleet.rollouts);
         if !config_refs::is_managed(&self.cma) {
             return Ok(decided);
         }
-        let subject = RolloutOwner::AddOn(&self.name);
-        let (policy, granted) = rollout_policy::policy_for(subject, view)?;
-        let memory = rollout_policy::object_for(subject, view)?;
-        let records = rollout_policy::rollouts_of(subject, memory.as_deref(), view)?;
-        let refused = rollout_policy::refused_of(memory.as_deref(), &self.name);
-        let changed = self.fleet.take_refused(refused);
-        self.changed.extend(changed);
-        let status = self.cma.status.clone().unwrap_or_default();
-        let is_decided = |node: &PlacementNode| !node.exists || node.clusters.selection.is_decided();
-        let is_decided = self.placements.iter().all(is_decided);
-        let pass = AddOnContext { view, now, status, policy, granted, memory, records, is_decided };
-        let placements = std::mem::take(&mut self.placements);
-        for node in &placements {
-            self.decide_placement(node, &pass, cached.remove(&node.placement), &mut decided)?;
+        let mut driver = RolloutDriver::read(RolloutOwner::AddOn(&name), changed, before, view, now)?;
+        let refused = rollout_policy::refused_of(driver.policy.as_deref(), &name);
+        driver.changed.extend(self.fleet.take_refused(refused));
+        let mut placements = std::mem::take(&mut self.placements);
+        let is_decided = are_decided(placements.iter().map(|placement| &placement.node));
+        for placement in &mut placements {
+            let mut rollout = self.rollout(placement, is_decided, &mut driver)?;
+            if let (Some(cached), Ok(decision)) =
+                (driver.cached.get_mut(&rollout.placement), &rollout.decision)
+            {
+                self.assign(cached, decision, &mut decided);
+                self.install(cached, decision, now, &mut decided);
+            }
+            self.report(placement, &mut rollout, &decided.removal, now);
+            decided.rollouts.push(rollout);
         }
-        self.placements = placements;
+        (self.placements, self.fleet.rollouts) = (placements, driver.cached);
         if self.settled {
             self.decide_rest(rest, &mut decided, view)?;
         }
         decided.refused = self.refused(&decided, now);
-        (decided.policy, decided.records) = (pass.memory, pass.records);
+        (decided.policy, decided.records) = (driver.policy, driver.records);
         Ok(decided)
     }
 
-    fn decide_placement<V: View>(
+    /// Decides about the clusters of a placement.
+    fn rollout<V: View>(
         &mut self,
-        node: &PlacementNode,
-        pass: &AddOnContext<'_, V>,
-        cached: Option<CachedRollout>,
-        decided: &mut DecidedAddOn,
-    ) -> Read<()> {
-        let desired = resolve([self.defaults.as_slice(), &node.configs]);
-        let revision = Hash(address(&desired));
-        let Key { namespace, name } = node.placement.clone();
-        let before = pass.status.install_progressions.iter();
-        let before = before.clone().find(|p| (&p.namespace, &p.name) == (&namespace, &name)).cloned();
-        let mut progression = InstallProgression { namespace, name, ..before.unwrap_or_default() };
-        let placement = node.placement.clone();
+        placement: &mut AddOnPlacement,
+        is_decided: bool,
+        driver: &mut RolloutDriver<'_, V, Self>,
+    ) -> Read<PlacementRollout> {
+        let (AddOnPlacement { node, configs, desired, progression }, now) = (placement, driver.now);
+        let revision = Hash(address(desired));
+        let is_same = progress::is_of(progression, desired);
+        let condition = find_condition(&progression.conditions, PROGRESSING).filter(|_| is_same);
         // Configurations that are already being rolled out were checked before, but maybe less strictly.
-        let condition = find_condition(&progression.conditions, addon_conditions::PROGRESSING);
-        let is_checked = !self.is_strict()
-            && progress::is_of(&progression, &desired)
-            && condition.is_some_and(|condition| !ConfigProblem::is_reported(condition));
-        let problem = if is_checked { None } else { self.problem(&desired, pass.view)? };
-        let remembered = rollout_policy::remembered(&pass.records, &node.placement);
+        let is_checked =
+            !self.is_strict() && condition.is_some_and(|condition| !ConfigProblem::is_reported(condition));
+        let is_known = condition.is_some();
+        let problem = if is_checked { None } else { self.problem(desired, driver.view)? };
         if let Some(problem) = problem {
+            let condition = problem.of_placement();
+            driver.before.remove(&node.placement);
+            let mut rollout = driver.wait(node, revision, &condition.message);
             // A quarantine and the last valid strategy survive a temporarily missing configuration. A breach does
             // not, because nobody checks whether it still applies.
-            let memory = remembered.cloned().map(|memory| RolloutStatus { late_since: None, ..memory });
-            let condition = problem.of_placement();
-            let rollout = PlacementRollout::undecided(placement, revision, condition.message.clone());
-            set_condition(&mut progression.conditions, condition, pass.now);
-            decided.add(rollout, progression, memory);
-            return Ok(());
+            rollout.record.iter_mut().for_each(|record| record.late_since = None);
+            set_condition(&mut progression.conditions, condition, now);
+            return Ok(rollout);
         }
-        if !pass.is_decided {
-            self.postpone(&placement, cached);
-            if condition.is_none() || !progress::is_of(&progression, &desired) {
+        if !is_decided {
+            if !is_known {
                 let observed = progress::undecided_condition(node.clusters.count());
-                set_condition(&mut progression.conditions, observed, pass.now);
+                set_condition(&mut progression.conditions, observed, now);
             }
-            let rollout = PlacementRollout::undecided(placement, revision, UNDECIDED.to_owned());
-            decided.add(rollout, progression, remembered.cloned());
-            return Ok(());
+            return Ok(driver.wait(node, revision, UNDECIDED));
         }
-        let mut rules = Input::new(revision.clone(), Strategy::read(&node.rollout_strategy, node.group_size));
-        rules.owner.clone_from(&self.name);
-        rules.policy = pass.policy.clone();
-        rules.granted = pass.granted.clone();
-        rules.began = progress::began(&mut progression, &desired, pass.now);
-        rollout_policy::recall(&mut rules, remembered);
-        let last_strategy = remembered.and_then(|status| status.strategy.clone());
-        rules.last_strategy =
-            last_strategy.as_ref().and_then(|last| Strategy::read(last, node.group_size).ok());
+        let mut rules = driver.rules(node, revision);
+        rules.began = progress::began(progression, desired, now);
+        let basis = self.basis(configs, config_refs::last_known_good(&progression.config_references));
+        driver.advance(self, node, rules, basis)
+    }
+
+    /// Collects the clusters that get new configurations, those that keep theirs but do not report it, and those
+    /// that wait for theirs.
+    fn assign(
+        &mut self,
+        cached: &mut CachedAddOnRollout,
+        decision: &RolloutDecision,
+        decided: &mut DecidedAddOn,
+    ) {
+        let CachedRollout { members, facts, .. } = cached;
+        facts.incomplete.retain(|name, _| members.is_absent(name));
+        self.incomplete.extend(facts.incomplete.clone());
+        let rollout = &members.rollout;
+        for name in rollout.moves() {
+            let Some(Assignment { state, assigned: Some(hash), .. }) = decision.clusters.get(name) else {
+                continue;
+            };
+            let Some(configs) = facts.contents.get(hash) else { continue };
+            decided.assigned.insert(name.to_owned(), configs.clone());
+            if matches!(state, ClusterState::Returning { .. }) {
+                decided.returning.insert(name.to_owned());
+            }
+        }
+        let is_ready = |cluster: &&Cluster| {
+            cluster.runs.as_ref() == Some(&cluster.wants) && !rollout.is_moved(&cluster.name)
+        };
+        let clusters = self.fleet.unconfigured.iter().filter_map(|name| rollout.cluster(name));
+        decided.ready.extend(clusters.filter(is_ready).map(|cluster| cluster.name.clone()));
+        if !self.has_template {
+            let clusters = rollout.input().clusters.iter().filter(|cluster| !is_ready(cluster));
+            decided.waiting.extend(clusters.map(|cluster| cluster.name.clone()));
+        }
+    }
+
+    /// Collects the clusters on which a rollout installs the add-on now. A rejected installation is retried while
+    /// the rollout continues.
+    fn install(
+        &self,
+        cached: &CachedAddOnRollout,
+        decision: &RolloutDecision,
+        now: Timestamp,
+        decided: &mut DecidedAddOn,
+    ) {
+        let is_rolled_out = |policy: &Policy| policy.roll_out == RollOut::InstallAndContent && !policy.paused;
+        let input = cached.members.rollout.input();
+        if !input.policy.as_ref().is_ok_and(is_rolled_out) {
+            return;
+        }
+        let AddOnFleet { addons, unreadable, refused, .. } = &self.fleet;
+        let is_started = |state: &ClusterState| {
+            matches!(
+                state,
+                ClusterState::Starting
+                    | ClusterState::Progressing { .. }
+                    | ClusterState::TimedOut
+                    | ClusterState::Returning { .. }
+            )
+        };
+        for (name, assignment) in &decision.clusters {
+            if !is_started(&assignment.state) || addons.contains_key(name) || unreadable.contains(name) {
+                continue;
+            }
+            match retry_at(refused, name, now) {
+                Some(at) => decided.retry = decided.retry.into_iter().chain([at]).min(),
+                None => {
+                    decided.installed.insert(name.clone());
+                }
+            }
+        }
+    }
+
+    /// Reports a rollout in the status of the add-on, and completes its record.
+    fn report(
+        &self,
+        placement: &mut AddOnPlacement,
+        rollout: &mut PlacementRollout,
+        removal: &Removal,
+        now: Timestamp,
+    ) {
+        let PlacementRollout {
+            input: Some(input),
+            decision: Ok(decision),
+            record: Some(record),
+            failure,
+            ..
+        } = rollout
+        else {
+            return;
+        };
+        let AddOnPlacement { node, desired, progression, configs: _ } = placement;
+        let condition = self.condition(node, decision, failure, removal);
+        set_condition(&mut progression.conditions, condition, now);
+        let is_complete = decision.counts.is_complete();
+        progression.config_references =
+            config_refs::install_references(desired, &progression.config_references, is_complete);
         let good = config_refs::last_known_good(&progression.config_references);
-        let basis = self.basis(&node.configs, good);
-        let reusable = cached.filter(|cached| cached.basis == basis);
-        let mut current = reusable.unwrap_or_else(|| CachedRollout::new(basis, &rules));
-        self.update(&mut current, node, rules, pass)?;
-        let decision = current.members.rollout.advance(pass.now);
-        let input = Arc::clone(current.members.rollout.input());
-        self.incomplete.extend(current.incomplete.clone());
-        self.assign(&current, &decision, decided);
-        self.fleet.rollouts.insert(placement.clone(), current);
-        self.install(&input, &decision, pass.now, decided);
-        progression.config_references = config_refs::install_references(
-            &desired,
-            &progression.config_references,
-            decision.counts.is_complete(),
-        );
-        let failure = rollout_policy::failure(&decision, remembered, |cluster| self.message(cluster));
-        let condition = self.condition(node, &decision, &failure, &decided.removal);
-        set_condition(&mut progression.conditions, condition, pass.now);
-        let subject = RolloutOwner::AddOn(&self.name);
-        let mut memory = rollout_policy::rollout_status(subject, &placement, &input, &decision);
-        let good = config_refs::last_known_good(&progression.config_references);
-        memory.last_good = good.map(|good| address(&good)).unwrap_or_default();
-        memory.strategy =
-            if input.strategy.is_ok() { Some(node.rollout_strategy.clone()) } else { last_strategy };
-        rollout_policy::record_failure(&mut memory, &failure);
-        let (input, decision) = (Some(input), Ok(decision));
-        let rollout = PlacementRollout { placement, revision, input, decision, failure };
-        decided.add(rollout, progression, Some(memory));
-        Ok(())
+        record.last_good = good.map(|good| address(&good)).unwrap_or_default();
+        if input.strategy.is_ok() {
+            record.strategy = Some(node.strategy.clone());
+        }
     }
 
     /// Returns the record of the clusters on which the API server rejects the add-on. For clusters that start now,
@@ -288,7 +319,7 @@ impl AddOnInput {
                 addon.is_terminating() || by_placements && is_by_placement(addon)
             };
             let Some(addon) = addon.filter(|addon| !is_leaving(addon)).cloned() else {
-                self.fleet.set_open(&cluster, false);
+                self.fleet.rest.set_done(&cluster);
                 continue;
             };
             let own = self.own(Some(&addon), view)?;
@@ -297,7 +328,9 @@ impl AddOnInput {
             let problem = self.problem(&wants, view)?;
             let is_ready = problem.is_none() && runs == Some(Hash(address(&wants)));
             let is_unconfigured = self.fleet.unconfigured.contains(&cluster);
-            self.fleet.set_open(&cluster, !is_ready || is_unconfigured);
+            if is_ready && !is_unconfigured {
+                self.fleet.rest.set_done(&cluster);
+            }
             if let Some(problem) = problem {
                 self.incomplete.insert(cluster, problem);
             } else if !is_ready {
@@ -340,61 +373,17 @@ impl AddOnInput {
     /// Returns true if the cluster's add-on runs configurations that a rollout assigns.
     fn has_configurations(&self, addon: &ManagedClusterAddOn) -> bool {
         let are_ours = config_refs::is_managed(&self.cma);
-        let of_placements = self.placements.iter().any(|node| !node.configs.is_empty());
+        let of_placements = self.placements.iter().any(|placement| !placement.configs.is_empty());
         are_ours && (!self.defaults.is_empty() || of_placements || !addon.spec.configs.is_empty())
     }
 
     /// Returns the reported reasons that clusters are not done or are degraded.
     pub(super) fn messages(&self, states: &BTreeMap<String, ClusterState>) -> BTreeMap<String, String> {
-        let is_degraded = |cluster: &str| {
-            self.fleet.addons.get(cluster).is_some_and(|addon| addon.holds(addon_conditions::DEGRADED))
-        };
-        let open = states.iter().filter(|(name, state)| match state {
-            ClusterState::Failed { .. }
-            | ClusterState::TimedOut
-            | ClusterState::Progressing { .. }
-            | ClusterState::Unreachable { .. }
-            | ClusterState::Returning { .. } => true,
-            ClusterState::Done => is_degraded(name),
-            ClusterState::Soaking { .. }
-            | ClusterState::Starting
-            | ClusterState::Waiting(_)
-            | ClusterState::Skipped
-            | ClusterState::Returned { .. }
-            | ClusterState::Quarantined => false,
-        });
-        let named = open.filter_map(|(name, state)| {
-            let message = self.message(name)?;
-            let is_done = *state == ClusterState::Done;
-            Some((name.clone(), if is_done { format!("not available: {message}") } else { message }))
+        let named = states.iter().filter_map(|(name, state)| {
+            let addon = self.fleet.addons.get(name);
+            let is_degraded = addon.is_some_and(|addon| addon.holds(DEGRADED));
+            Some((name.clone(), reason(state, is_degraded, || self.message(name))?))
         });
         named.collect()
-    }
-
-    fn message(&self, cluster: &str) -> Option<String> {
-        let Some(addon) = self.fleet.addons.get(cluster) else {
-            return self.fleet.refused.get(cluster).map(|refused| refused.message.clone());
-        };
-        let conditions = &addon.status.as_ref()?.conditions;
-        let message = progress::message(conditions)?;
-        Some(plain(message, MESSAGE)).filter(|message| !message.is_empty())
-    }
-}
-
-impl ConfigProblem {
-    fn is_reported(condition: &Condition) -> bool {
-        [MISSING, INVALID].contains(&condition.reason.as_str())
-    }
-
-    /// Returns the condition of a placement in the status of the add-on.
-    fn of_placement(&self) -> Observation {
-        let message = format!("{}; until this is fixed, clusters keep what they run", self.message);
-        Observation::new(addon_conditions::PROGRESSING, False, self.reason).message(message)
-    }
-
-    /// Returns the condition for an add-on with its own configuration.
-    pub(super) fn of_cluster(&self) -> Observation {
-        let message = format!("{}; until this is fixed, the cluster keeps what it runs", self.message);
-        Observation::new(addon_conditions::CONFIGURED, False, self.reason).message(message)
     }
 }

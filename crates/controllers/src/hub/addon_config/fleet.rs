@@ -7,14 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
+use super::config_problem::ConfigProblem;
 use super::hashes::ConfigHashes;
-use super::input::ConfigProblem;
-use super::installation::Installation;
+use super::open_clusters::OpenClusters;
 use crate::addon_reads;
 use crate::placement_reads::{Selections, are_same, is_unreachable, rollout_facts, taken};
-use crate::placement_rollout::MemberRollout;
+use crate::rollout_driver::CachedRollout;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ConfigSpecHash, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::condition::{Condition, Conditions as _, find_condition};
@@ -86,8 +86,6 @@ impl AddOnFleets {
 #[derive(Default)]
 pub(in crate::hub) struct AddOnFleet {
     is_read: bool,
-    /// The time of the last decision.
-    decided: Timestamp,
     /// Clusters that changed since the last decision.
     changed: BTreeSet<String>,
     /// The add-on on each existing cluster that has it.
@@ -119,9 +117,11 @@ pub(in crate::hub) struct AddOnFleet {
     /// By placement: the clusters that later placements select.
     pub(super) taken: Vec<Arc<BTreeSet<String>>>,
     /// The rollouts, by placement.
-    pub(super) rollouts: BTreeMap<Key, CachedRollout>,
-    rest: Rest,
-    pub(in crate::hub) installation: Installation,
+    pub(super) rollouts: BTreeMap<Key, CachedAddOnRollout>,
+    /// The clusters without a placement that are undecided, or that do not yet run and report the decision.
+    pub(super) rest: OpenClusters<RolloutBasis>,
+    /// The clusters on which the add-on may have to be installed, or an owner changed.
+    pub(in crate::hub) installation: OpenClusters<InstallationBasis>,
     /// The clusters for reports, sorted by name.
     pub(super) reported: Vec<ReportedCluster>,
 }
@@ -135,13 +135,13 @@ pub(super) struct ReportedCluster {
     pub(super) cluster: Arc<report::WorkloadCluster>,
 }
 
-/// The clusters that no placement selects.
-#[derive(Default)]
-struct Rest {
-    /// The input that they share.
-    basis: Option<RolloutBasis>,
-    /// Clusters that are undecided, or that do not yet run and report the decision.
-    open: BTreeSet<String>,
+/// The facts on which the installation depends on all clusters.
+#[derive(PartialEq)]
+pub(in crate::hub) struct InstallationBasis {
+    /// The owner of the add-ons.
+    pub(in crate::hub) owner: OwnerReference,
+    /// True if the add-on is installed immediately instead of at the cluster's turn.
+    pub(in crate::hub) is_at_once: bool,
 }
 
 /// A configuration that add-ons on individual clusters name.
@@ -154,9 +154,11 @@ struct OwnConfig {
 }
 
 /// The rollout on the clusters of a placement.
-pub(super) struct CachedRollout {
-    pub(super) basis: RolloutBasis,
-    pub(super) members: MemberRollout,
+pub(super) type CachedAddOnRollout = CachedRollout<RolloutBasis, ClusterConfigs>;
+
+/// The configurations of a placement's clusters.
+#[derive(Default)]
+pub(super) struct ClusterConfigs {
     /// The configurations for the hashes of the rollout.
     pub(super) contents: BTreeMap<Hash, Vec<Config>>,
     /// Clusters that the rollout skips because a configuration does not exist.
@@ -299,7 +301,7 @@ impl AddOnFleet {
         self.installation.look_at(before.symmetric_difference(&self.selected).cloned());
         let unselected: BTreeSet<String> =
             self.addons.keys().filter(|cluster| !self.selected.contains(*cluster)).cloned().collect();
-        self.rest.open.extend(unselected.difference(&self.unselected).cloned());
+        self.rest.look_at(unselected.difference(&self.unselected).cloned());
         self.unselected = unselected;
     }
 
@@ -307,30 +309,6 @@ impl AddOnFleet {
     pub(in crate::hub) fn unselected_addons(&self) -> Vec<Arc<ManagedClusterAddOn>> {
         let readable = self.unselected.difference(&self.unreadable);
         readable.filter_map(|cluster| self.addons.get(cluster).cloned()).collect()
-    }
-
-    /// Returns the clusters without a placement that need a decision.
-    pub(super) fn rest(&mut self, basis: RolloutBasis, changed: &BTreeSet<String>) -> BTreeSet<String> {
-        let basis = Some(basis);
-        if self.rest.basis == basis {
-            self.rest.open.extend(changed.intersection(&self.unselected).cloned());
-        } else {
-            self.rest = Rest { basis, open: self.unselected.clone() };
-        }
-        self.rest.open.clone()
-    }
-
-    /// Sets whether the next plan must decide about a cluster without a placement, even without a change.
-    pub(super) fn set_open(&mut self, cluster: &str, is_open: bool) {
-        set(&mut self.rest.open, cluster, is_open);
-    }
-
-    /// Takes the rollouts of the last decision. Returns none if the clock went back, because past times may then
-    /// be in the future.
-    pub(super) fn rollouts_at(&mut self, now: Timestamp) -> BTreeMap<Key, CachedRollout> {
-        let rollouts = std::mem::take(&mut self.rollouts);
-        let last = std::mem::replace(&mut self.decided, now);
-        if now < last { BTreeMap::new() } else { rollouts }
     }
 
     /// Records a configuration that the add-on of a cluster names.

@@ -6,25 +6,22 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
+use super::config_problem::{ConfigProblem, INVALID, MISSING};
 use super::fleet::{AddOnFleet, AddOnFleets};
 use crate::addon_creation::is_by_placements;
 use crate::addon_deletion;
 use crate::addon_removal::{Installed, Removal};
-use crate::placement_reads::group_size;
-use crate::placement_rollout::PlacementClusters;
+use crate::rollout_driver::PlacementNode;
 use api::addon::v1alpha1::{
-    ClusterManagementAddOn, ClusterManagementAddOnSpec, InstallStrategy, InstallStrategyType,
-    ManagedClusterAddOn, ManagedClusterAddOnSpec, PlacementStrategy,
+    ClusterManagementAddOn, ClusterManagementAddOnSpec, InstallProgression, InstallStrategy,
+    InstallStrategyType, ManagedClusterAddOn, ManagedClusterAddOnSpec, PlacementStrategy,
 };
-use api::cluster::v1alpha1::RolloutStrategy;
-use api::cluster::v1beta1::Placement;
 use api::names::STRICT_VARIABLES_ANNOTATION;
 use engine::addon::check::{CheckOptions, check};
 use engine::addon::config::{Config, address, resolve};
 use engine::addon::error::AddOnError;
 use engine::addon::registration::Sources;
 use engine::addon::{config_refs, progress, snapshot, spec_hash};
-use engine::rollout::Size;
 use engine::rollout::cluster::Hash;
 use object::{Key, Metadata as _, Object};
 use reconcile::{Read, View};
@@ -36,7 +33,7 @@ pub(super) struct AddOnInput {
     /// True if the hub knows the content of the configurations.
     pub(super) has_template: bool,
     pub(super) defaults: Vec<Config>,
-    pub(super) placements: Vec<PlacementNode>,
+    pub(super) placements: Vec<AddOnPlacement>,
     /// True if every placement is settled.
     pub(super) settled: bool,
     /// The add-on on its clusters, with the results of earlier decisions.
@@ -49,28 +46,15 @@ pub(super) struct AddOnInput {
     pub(super) contents: BTreeMap<Config, Arc<Object>>,
 }
 
-/// Reason if a configuration does not exist.
-pub(super) const MISSING: &str = "ConfigurationMissing";
-/// Reason if configurations cannot be rendered.
-pub(super) const INVALID: &str = "ConfigurationInvalid";
-
-/// The reason that no cluster gets a set of configurations.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ConfigProblem {
-    /// The reason of a condition.
-    pub(super) reason: &'static str,
-    /// The correction that a person must make.
-    pub(super) message: String,
-}
-
-/// One placement of the install strategy.
-pub(super) struct PlacementNode {
-    pub(super) placement: Key,
-    pub(super) rollout_strategy: RolloutStrategy,
+/// A placement of the install strategy.
+pub(super) struct AddOnPlacement {
+    pub(super) node: PlacementNode,
+    /// The configurations that the placement names.
     pub(super) configs: Vec<Config>,
-    pub(super) clusters: PlacementClusters,
-    pub(super) group_size: Option<Size>,
-    pub(super) exists: bool,
+    /// The same with the defaults.
+    pub(super) desired: Vec<Config>,
+    /// The entry of the placement in the status of the add-on.
+    pub(super) progression: InstallProgression,
 }
 
 impl AddOnInput {
@@ -106,10 +90,10 @@ impl AddOnInput {
             rollout.read_placement(strategy, view, now)?;
         }
         let selections: Vec<_> =
-            rollout.placements.iter().map(|node| Arc::clone(&node.clusters.selection)).collect();
+            rollout.placements.iter().map(|it| Arc::clone(&it.node.clusters.selection)).collect();
         rollout.fleet.select(&selections);
-        for (node, taken) in rollout.placements.iter_mut().zip(&rollout.fleet.taken) {
-            node.clusters.taken = Arc::clone(taken);
+        for (placement, taken) in rollout.placements.iter_mut().zip(&rollout.fleet.taken) {
+            placement.node.clusters.taken = Arc::clone(taken);
         }
         Ok(rollout)
     }
@@ -117,24 +101,20 @@ impl AddOnInput {
     fn read_placement(&mut self, strategy: &PlacementStrategy, view: &impl View, now: Timestamp) -> Read<()> {
         let PlacementStrategy { namespace, name, configs, rollout_strategy, unknown: _ } = strategy;
         let key = Key::namespaced(namespace, name);
-        let selection = self.fleet.selections.of(&key, view, now)?;
-        let progressions = self.cma.status.iter().flat_map(|status| &status.install_progressions);
-        let hashed: Vec<Config> = progressions
-            .filter(|p| (&p.namespace, &p.name) == (namespace, name))
+        let node = PlacementNode::read(key, rollout_strategy, &mut self.fleet.selections, view, now)?;
+        self.settled &= node.clusters.selection.settled;
+        let mut progressions = self.cma.status.iter().flat_map(|status| &status.install_progressions);
+        let recorded = progressions.find(|p| (&p.namespace, &p.name) == (namespace, name)).cloned();
+        let hashed: Vec<Config> = recorded
+            .iter()
             .flat_map(|p| &p.config_references)
             .filter_map(|r| Some(config_refs::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)))
             .collect();
-        let placement = view.get::<Placement>(&key)?;
-        self.settled &= selection.settled;
         let configs = self.with_content(None, config_refs::named(configs, &hashed), view)?;
-        self.placements.push(PlacementNode {
-            placement: key,
-            rollout_strategy: rollout_strategy.clone(),
-            configs,
-            clusters: PlacementClusters { selection, taken: Arc::default() },
-            group_size: placement.as_deref().and_then(group_size),
-            exists: placement.is_some(),
-        });
+        let desired = resolve([self.defaults.as_slice(), &configs]);
+        let Key { namespace, name } = node.placement.clone();
+        let progression = InstallProgression { namespace, name, ..recorded.unwrap_or_default() };
+        self.placements.push(AddOnPlacement { node, configs, desired, progression });
         Ok(())
     }
 
@@ -196,7 +176,7 @@ impl AddOnInput {
     /// Returns the configurations for the hashes of the rollout: those that placements request, and those that
     /// clusters were assigned or last succeeded with.
     pub(super) fn contents_by_hash(&self) -> BTreeMap<Hash, Vec<Config>> {
-        let asked = self.placements.iter().map(|node| resolve([self.defaults.as_slice(), &node.configs]));
+        let asked = self.placements.iter().map(|placement| placement.desired.clone());
         let assigned = self.fleet.addons.values().filter_map(|addon| {
             let references = &addon.status.as_ref()?.config_references;
             let named = [config_refs::desired(references), config_refs::applied(references)];

@@ -4,15 +4,16 @@
 //! The order of writes makes this safe: a snapshot exists before any cluster is assigned its hash, and a
 //! quarantine is recorded before any cluster returns from the revision.
 
+mod config_problem;
 mod decide;
 pub(super) mod fleet;
 mod hashes;
 mod history;
 mod input;
-pub(super) mod installation;
 mod observed;
+mod open_clusters;
 mod report;
-mod rollouts;
+mod workload;
 mod write;
 
 use std::collections::BTreeMap;

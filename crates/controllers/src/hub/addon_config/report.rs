@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use super::fleet::{AddOnFleets, ReportedCluster};
 use super::input::AddOnInput;
+use crate::placement_rollout::PlacementRollout;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::condition::Conditions as _;
 use engine::report::{self, WorkloadCluster};
@@ -34,8 +35,7 @@ pub(in crate::hub) fn report(name: &str, view: &impl View, now: Timestamp) -> Re
     let clusters = reported.iter().map(|read| Arc::clone(&read.cluster)).collect();
     input.fleet.reported = reported;
     input.keep(view)?;
-    let decisions = decided.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok());
-    let recheck = decisions.filter_map(|decision| decision.recheck).min();
+    let recheck = decided.rollouts.iter().filter_map(PlacementRollout::recheck).min();
     Ok(Some(ReportedAddOn { clusters, recheck }))
 }
 

@@ -12,6 +12,7 @@ use super::fleet::AddOnFleets;
 use super::input::AddOnInput;
 use crate::addon_creation::install;
 use crate::placement_rollout::PlacementRollout;
+use crate::rollout_driver::wakes;
 use crate::rollout_events::{self, RolloutChange};
 use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{
@@ -31,7 +32,7 @@ use reconcile::{Action, Event, EventType, Plan, Read, StatusWrite, View};
 impl AddOnInput {
     /// Returns the writes that are due now.
     pub(super) fn plan(mut self, view: &impl View, now: Timestamp) -> Read<Plan> {
-        let mut decided = self.decide(view, now)?;
+        let decided = self.decide(view, now)?;
         let mut plan = Plan::nothing();
         if !config_refs::is_managed(&self.cma) {
             let before = self.cma.status.clone().unwrap_or_default();
@@ -40,19 +41,17 @@ impl AddOnInput {
             self.keep(view)?;
             return Ok(plan);
         }
-        let decisions = decided.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok());
-        for at in decisions.filter_map(|decision| decision.recheck) {
+        let nodes = self.placements.iter().map(|placement| &placement.node);
+        for at in wakes(nodes, &decided.rollouts).chain(decided.retry) {
             plan.wake(at);
         }
-        let settled = self.placements.iter().filter_map(|node| node.clusters.selection.settles);
-        for at in settled.chain(decided.retry) {
-            plan.wake(at);
-        }
-        let rollouts = decided.rollouts.iter().zip(&decided.progressions);
+        let progressions: Vec<_> =
+            self.placements.iter().map(|placement| placement.progression.clone()).collect();
+        let rollouts = decided.rollouts.iter().zip(&progressions);
         let events: Vec<_> = rollouts
             .flat_map(|(rollout, progression)| self.events(rollout, progression, &decided.records))
             .collect();
-        let status = self.status(std::mem::take(&mut decided.progressions));
+        let status = self.status(progressions);
         let truncate_history = self.truncate_history(&decided, &status, view)?;
         self.write(&mut plan, decided, view, now)?;
         plan.step(truncate_history);
@@ -124,8 +123,9 @@ impl AddOnInput {
 
     /// Writes the snapshots first, then the records of the policy, then the clusters.
     fn write(&self, plan: &mut Plan, decided: DecidedAddOn, view: &impl View, now: Timestamp) -> Read<()> {
-        let DecidedAddOn { assigned, returning, ready, waiting, memories, policy, records, .. } = decided;
+        let DecidedAddOn { assigned, returning, ready, waiting, rollouts, policy, records, .. } = decided;
         let (installed, refused) = (decided.installed, decided.refused);
+        let memories: Vec<_> = rollouts.into_iter().filter_map(|rollout| rollout.record).collect();
         let mut snapshots = Vec::new();
         for (config, content) in &self.contents {
             // OCM's add-on manager assigns configurations without snapshots.

@@ -1,25 +1,29 @@
 //! Decides which cluster gets which template, with one call of the rollout engine per placement.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::fleet::{CachedSetRollout, SetRolloutBasis};
-use super::input::{SetInput, SetPlacement};
-use crate::addon_removal::{count, entries, recent, still_counting};
+use super::fleet::SetRolloutBasis;
+use super::input::SetInput;
+use crate::MESSAGE;
 use crate::placement_reads::{answers_since, is_unreachable};
-use crate::placement_rollout::PlacementRollout;
-use crate::placement_rollout::{MemberRollout, NextRollout, RolloutMember};
-use crate::rollout_policy::{self, RolloutOwner, choose};
+use crate::placement_rollout::{PlacementRollout, RolloutMember};
+use crate::rollout_driver::{PlacementNode, RolloutDriver, Workload, are_decided};
+use crate::rollout_policy::{self, RolloutOwner};
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus};
 use engine::addon::selection::UNDECIDED;
 use engine::replica_set::{self, SuccessNeeds, SuccessRule};
+use engine::report::WorkloadCluster;
 use engine::rollout::cluster::{Cluster, Hash};
-use engine::rollout::{Input, Policy, Refused, Strategy};
+use engine::rollout::{ClusterState, Input, RolloutDecision};
+use object::text::plain;
 use object::{Key, Metadata as _};
 use reconcile::{Read, View};
+
+/// The reason that nothing is decided about a placement.
+const NO_PLACEMENT: &str = "the placement does not exist; its works are left unchanged";
 
 /// The rollouts of a set, decided but not written.
 pub(super) struct DecidedRollouts {
@@ -31,161 +35,98 @@ pub(super) struct DecidedRollouts {
     pub(super) policy: Option<Arc<RolloutPolicy>>,
     /// True if a policy has records of the last decision.
     pub(super) has_records: bool,
-    /// The records of the placements in the status of the policy.
-    pub(super) memories: Vec<RolloutStatus>,
-    /// True if a cluster in `removed` counts against the removal budget.
-    pub(super) is_counted: bool,
-    /// Clusters that lose their work.
-    pub(super) removed: BTreeSet<String>,
-    /// The clusters in `removed` whose removal a person approved.
-    pub(super) approved: BTreeSet<String>,
-    /// Clusters that were read again.
-    read: BTreeSet<String>,
 }
 
-/// The input that all placements of a set share.
-struct SetContext<'a, V> {
-    view: &'a V,
-    now: Timestamp,
-    policy: Result<Policy, Refused>,
-    granted: BTreeSet<String>,
-    policies: Vec<Arc<RolloutPolicy>>,
-    object: Option<Arc<RolloutPolicy>>,
-    records: Vec<RolloutStatus>,
-    /// True if the decisions of all placements are complete, so that it is known which placement decides about a
-    /// cluster and when the cluster's turn is.
-    is_decided: bool,
+impl DecidedRollouts {
+    pub(super) fn decisions(&self) -> impl Iterator<Item = &RolloutDecision> {
+        self.rollouts.iter().filter_map(|rollout| rollout.decision.as_deref().ok())
+    }
+
+    /// Returns the new records of the placements.
+    pub(super) fn records(&self) -> Vec<RolloutStatus> {
+        self.rollouts.iter().filter_map(|rollout| rollout.record.clone()).collect()
+    }
 }
 
 impl SetInput {
     /// Calls the rollout engine for every existing placement.
-    pub(super) fn decide<V: View>(&mut self, view: &V, now: Timestamp) -> Read<DecidedRollouts> {
-        let subject = RolloutOwner::ReplicaSet(&self.key);
-        let (policy, granted) = rollout_policy::policy_for(subject, view)?;
-        let policies = rollout_policy::policies_for(subject, view)?;
-        let object = choose(&policies, subject).cloned();
-        let records = rollout_policy::rollouts_of(subject, object.as_deref(), view)?;
-        let is_decided = |node: &SetPlacement| !node.exists || node.clusters.selection.is_decided();
-        let is_decided = self.placements.iter().all(is_decided);
-        let pass = SetContext { view, now, policy, granted, policies, object, records, is_decided };
-        let mut decided = DecidedRollouts {
-            rollouts: Vec::new(),
-            policies: Vec::new(),
-            policy: None,
-            has_records: !pass.records.is_empty(),
-            memories: Vec::new(),
-            is_counted: false,
-            removed: BTreeSet::new(),
-            approved: BTreeSet::new(),
-            read: BTreeSet::new(),
-        };
-        let (mut cached, mut next) = (self.fleet.rollouts_at(now), BTreeMap::new());
-        for node in &self.placements {
-            let rollout = self.decide_placement(node, &pass, cached.remove(&node.placement), &mut decided)?;
-            next.extend(rollout.map(|rollout| (node.placement.clone(), rollout)));
+    pub(super) fn decide(&mut self, view: &impl View, now: Timestamp) -> Read<DecidedRollouts> {
+        let (key, changed) = (self.key.clone(), std::mem::take(&mut self.changed));
+        let before = std::mem::take(&mut self.fleet.rollouts);
+        let mut driver = RolloutDriver::read(RolloutOwner::ReplicaSet(&key), changed, before, view, now)?;
+        let placements = std::mem::take(&mut self.placements);
+        let is_decided = are_decided(&placements);
+        let mut rollouts = Vec::new();
+        for node in &placements {
+            rollouts.push(match (node.exists, is_decided) {
+                (true, true) => self.rollout(node, &mut driver)?,
+                (true, false) => driver.wait(node, self.revision.clone(), UNDECIDED),
+                (false, _) => driver.wait(node, self.revision.clone(), NO_PLACEMENT),
+            });
         }
-        self.fleet.rollouts = next;
-        self.fleet.open.append(&mut decided.read);
-        (decided.policies, decided.policy) = (pass.policies, pass.object);
-        Ok(decided)
+        (self.placements, self.fleet.rollouts) = (placements, driver.cached);
+        let RolloutDriver { policies, policy, records, .. } = driver;
+        Ok(DecidedRollouts { rollouts, policies, policy, has_records: !records.is_empty() })
     }
 
-    /// Decides about the clusters of a placement. Returns the state for the next decision.
-    fn decide_placement<V: View>(
-        &self,
-        node: &SetPlacement,
-        pass: &SetContext<'_, V>,
-        cached: Option<CachedSetRollout>,
-        decided: &mut DecidedRollouts,
-    ) -> Read<Option<CachedSetRollout>> {
-        let (placement, revision) = (node.placement.clone(), self.revision.clone());
-        let remembered = rollout_policy::remembered(&pass.records, &placement);
-        if !node.exists || !pass.is_decided {
-            let reason = if node.exists {
-                UNDECIDED
-            } else {
-                "the placement does not exist; its works are left unchanged"
-            };
-            decided.memories.extend(remembered.cloned());
-            decided.rollouts.push(PlacementRollout::undecided(placement, revision, reason.to_owned()));
-            return Ok(cached.map(|mut cached| {
-                cached.members.postpone(&self.changed);
-                cached
-            }));
-        }
-        let strategy = Strategy::read(&node.reference.rollout_strategy, node.group_size);
-        let mut rules = Input::new(revision.clone(), strategy);
-        rules.owner = self.key.to_string();
-        rules.policy = pass.policy.clone();
-        rules.granted = pass.granted.clone();
-        let subject = RolloutOwner::ReplicaSet(&self.key);
-        rollout_policy::recall(&mut rules, remembered);
-        rules.recent_removals = remembered.map(|it| recent(&it.recent_removals)).unwrap_or_default();
-        let good = remembered
-            .map(|memory| Hash(memory.last_good.clone()))
-            .filter(|hash| self.contents.contains_key(hash));
-        let basis = self.basis(&rules, good, pass);
-        let reusable = cached.filter(|cached| cached.basis == basis);
-        let mut current =
-            reusable.unwrap_or_else(|| CachedSetRollout { members: MemberRollout::new(&rules), basis });
-        let (clusters, left) = (&node.clusters, self.left(node));
-        let next = NextRollout { clusters, left, rules, changed: &self.changed };
-        self.read_clusters(&mut current, next, pass, &mut decided.read)?;
-        let decision = current.members.rollout.advance(pass.now);
-        let input = Arc::clone(current.members.rollout.input());
-        decided.removed.extend(decision.removed.iter().cloned());
-        decided.approved.extend(decision.approved.iter().cloned());
-        decided.is_counted |= !decision.counted.is_empty();
-        let mut memory = rollout_policy::rollout_status(subject, &placement, &input, &decision);
-        let good = current.basis.good.as_ref();
-        let last_good = if decision.counts.is_complete() { Some(&revision) } else { good };
-        memory.last_good = last_good.map(|hash| hash.0.clone()).unwrap_or_default();
-        let failure = rollout_policy::failure(&decision, remembered, |cluster| self.message(cluster));
-        rollout_policy::record_failure(&mut memory, &failure);
-        let mut removals = still_counting(input.recent_removals.clone(), &input.policy, pass.now);
-        count(&mut removals, &decision.counted, pass.now);
-        memory.recent_removals = entries(&removals);
-        decided.memories.push(memory);
-        let (input, decision) = (Some(input), Ok(decision));
-        decided.rollouts.push(PlacementRollout { placement, revision, input, decision, failure });
-        Ok(Some(current))
-    }
-
-    /// Returns the input that the clusters of a placement share.
-    fn basis<V>(&self, rules: &Input, good: Option<Hash>, pass: &SetContext<'_, V>) -> SetRolloutBasis {
-        let applied_suffices = rollout_policy::applied_suffices(&pass.policies);
-        SetRolloutBasis {
+    /// Decides about the clusters of a placement.
+    fn rollout<V: View>(
+        &mut self,
+        node: &PlacementNode,
+        driver: &mut RolloutDriver<'_, V, Self>,
+    ) -> Read<PlacementRollout> {
+        let rules = driver.rules(node, self.revision.clone());
+        let good = driver.record(&node.placement).map(|record| Hash(record.last_good.clone()));
+        let good = good.filter(|hash| self.contents.contains_key(hash));
+        let basis = SetRolloutBasis {
             revision: self.revision.clone(),
-            good,
-            needs: SuccessNeeds::new(&self.set, applied_suffices),
-            soak: soak(rules),
+            good: good.clone(),
+            needs: SuccessNeeds::new(&self.set, rollout_policy::applied_suffices(&driver.policies)),
+            soak: soak(&rules),
             known: self.contents.keys().cloned().collect(),
             labels: self.set.metadata.labels.clone().unwrap_or_default(),
+        };
+        let mut rollout = driver.advance(self, node, rules, basis)?;
+        if let (Some(record), Ok(decision)) = (&mut rollout.record, &rollout.decision) {
+            let good = if decision.counts.is_complete() { Some(self.revision.clone()) } else { good };
+            record.last_good = good.map(|hash| hash.0).unwrap_or_default();
         }
+        Ok(rollout)
     }
+}
 
-    /// Updates the clusters of a placement, and those that left it, to their current state.
-    fn read_clusters<V: View>(
-        &self,
-        current: &mut CachedSetRollout,
-        next: NextRollout<'_>,
-        pass: &SetContext<'_, V>,
-        read: &mut BTreeSet<String>,
-    ) -> Read<()> {
-        let CachedSetRollout { basis, members } = current;
+impl Workload for SetInput {
+    type Basis = SetRolloutBasis;
+    type Facts = ();
+
+    fn cluster(
+        &mut self,
+        name: &str,
+        (basis, ()): (&SetRolloutBasis, &mut ()),
+        view: &impl View,
+        now: Timestamp,
+    ) -> Read<Option<RolloutMember>> {
+        // Its work may have to be written.
+        self.fleet.open.insert(name.to_owned());
         let rule = SuccessRule {
             wants: &basis.revision,
             good_everywhere: basis.good.as_ref(),
             needs: basis.needs,
             soak: basis.soak,
-            now: pass.now,
+            now,
         };
-        members.update(next, |name| {
-            read.insert(name.to_owned());
-            self.candidate(name, &rule, pass.view)
-        })
+        self.candidate(name, &rule, view)
     }
 
+    fn message(&self, cluster: &str) -> Option<String> {
+        let work = self.fleet.works.get(cluster).map(|(work, runs)| (work.as_ref(), runs));
+        let state = WorkloadCluster::from_work(cluster, &ClusterState::TimedOut, work);
+        let message = plain(&state.message, MESSAGE);
+        Some(message).filter(|message| !message.is_empty())
+    }
+}
+
+impl SetInput {
     /// Returns a cluster as engine input; `None` if it is leaving or gone, so that no rollout waits for it.
     fn candidate(&self, name: &str, rule: &SuccessRule<'_>, view: &impl View) -> Read<Option<RolloutMember>> {
         // An unreadable cluster exists, but counts as unreachable.

@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use super::set_of;
 use crate::placement_reads::{Selections, are_same, rollout_facts, taken};
-use crate::placement_rollout::MemberRollout;
+use crate::rollout_driver::CachedRollout;
 use api::cluster::v1::ManagedCluster;
 use api::names::WORK_REPLICA_SET_LABEL;
 use api::work::v1::ManifestWork;
@@ -81,8 +81,6 @@ pub(super) struct WorkError {
 #[derive(Default)]
 pub(super) struct SetFleet {
     is_read: bool,
-    /// The time of the last decision.
-    decided: Timestamp,
     /// Clusters that changed since the last decision.
     changed: BTreeSet<String>,
     /// The work on each cluster, and its template.
@@ -110,15 +108,9 @@ pub(super) struct SetFleet {
     /// The counts of works by placement.
     pub(super) counts: Vec<WorkCounts>,
     /// The rollouts of the last decision, by placement.
-    pub(super) rollouts: BTreeMap<Key, CachedSetRollout>,
+    pub(super) rollouts: BTreeMap<Key, CachedRollout<SetRolloutBasis, ()>>,
     /// Clusters on which the next plan may have something to write.
     pub(super) open: BTreeSet<String>,
-}
-
-/// The rollout on the clusters of a placement.
-pub(super) struct CachedSetRollout {
-    pub(super) basis: SetRolloutBasis,
-    pub(super) members: MemberRollout,
 }
 
 /// The input that the clusters of a placement share.
@@ -260,13 +252,5 @@ impl SetFleet {
             }
         }
         self.counts = counts;
-    }
-
-    /// Takes the rollouts of the last decision. Returns none if the clock went back, because past times may then
-    /// be in the future.
-    pub(super) fn rollouts_at(&mut self, now: Timestamp) -> BTreeMap<Key, CachedSetRollout> {
-        let rollouts = std::mem::take(&mut self.rollouts);
-        let last = std::mem::replace(&mut self.decided, now);
-        if now < last { BTreeMap::new() } else { rollouts }
     }
 }

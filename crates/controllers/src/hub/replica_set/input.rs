@@ -7,14 +7,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
 use super::fleet::{SetFleet, SetFleets};
-use crate::placement_reads::group_size;
-use crate::placement_rollout::PlacementClusters;
-use api::cluster::v1beta1::Placement;
+use crate::rollout_driver::PlacementNode;
 use api::names::{REMOVAL_DECIDED_ANNOTATION, WORK_PLACEMENT_LABEL, WORK_REPLICA_SET_LABEL};
 use api::work::v1::{ManifestWork, ManifestWorkSpec};
-use api::work::v1alpha1::{LocalPlacementReference, ManifestWorkReplicaSet, ManifestWorkReplicaSetSpec};
+use api::work::v1alpha1::{ManifestWorkReplicaSet, ManifestWorkReplicaSetSpec};
 use engine::replica_set;
-use engine::rollout::Size;
 use engine::rollout::cluster::{Hash, Instance};
 use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View};
@@ -31,22 +28,13 @@ pub(super) struct SetInput {
     pub(super) contents: BTreeMap<Hash, ManifestWorkSpec>,
     /// The existing snapshots.
     pub(super) snapshots: BTreeMap<Hash, Arc<ControllerRevision>>,
-    pub(super) placements: Vec<SetPlacement>,
+    pub(super) placements: Vec<PlacementNode>,
     /// True if every placement exists and is settled.
     pub(super) settled: bool,
     /// The works on the clusters, with the results of earlier decisions.
     pub(super) fleet: SetFleet,
     /// The clusters that changed since the last decision.
     pub(super) changed: BTreeSet<String>,
-}
-
-/// One placement of a set.
-pub(super) struct SetPlacement {
-    pub(super) placement: Key,
-    pub(super) exists: bool,
-    pub(super) reference: LocalPlacementReference,
-    pub(super) clusters: PlacementClusters,
-    pub(super) group_size: Option<Size>,
 }
 
 impl SetInput {
@@ -97,22 +85,17 @@ impl SetInput {
             if self.placements.iter().any(|node| node.placement == placement) {
                 continue;
             }
-            let object = view.get::<Placement>(&placement)?;
-            let selection = self.fleet.selections.of(&placement, view, now)?;
-            self.settled &= selection.settled;
-            self.placements.push(SetPlacement {
-                exists: object.is_some(),
-                group_size: object.as_deref().and_then(group_size),
-                reference: reference.clone(),
-                clusters: PlacementClusters { selection, taken: Arc::default() },
-                placement,
-            });
+            let (strategy, selections) = (&reference.rollout_strategy, &mut self.fleet.selections);
+            let node = PlacementNode::read(placement, strategy, selections, view, now)?;
+            self.settled &= node.clusters.selection.settled;
+            self.placements.push(node);
         }
         let selections: Vec<_> =
             self.placements.iter().map(|node| Arc::clone(&node.clusters.selection)).collect();
         self.fleet.select(&selections, &self.revision);
-        for (node, taken) in self.placements.iter_mut().zip(&self.fleet.taken) {
-            node.clusters.taken = Arc::clone(taken);
+        let left: Vec<_> = self.placements.iter().map(|node| self.left_by(node)).collect();
+        for ((node, taken), left) in self.placements.iter_mut().zip(&self.fleet.taken).zip(left) {
+            (node.clusters.taken, node.left) = (Arc::clone(taken), left);
         }
         Ok(())
     }
@@ -147,7 +130,7 @@ impl SetInput {
 
     /// Returns the works of a placement on clusters that no placement selects any longer; none while the selection
     /// is unknown.
-    pub(super) fn left(&self, node: &SetPlacement) -> BTreeMap<String, Instance> {
+    fn left_by(&self, node: &PlacementNode) -> BTreeMap<String, Instance> {
         if !self.settled {
             return BTreeMap::new();
         }

@@ -7,9 +7,8 @@ use jiff::Timestamp;
 
 use super::input::SetInput;
 use crate::MESSAGE;
-use crate::placement_rollout::PlacementRollout;
+use crate::placement_rollout::{PlacementRollout, reason};
 use api::condition::Conditions as _;
-use api::gitops::v1alpha1::RolloutStatus;
 use api::names::WORK_REPLICA_SET_LABEL;
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
@@ -39,13 +38,7 @@ pub(in crate::hub) fn report(
     let Ok(owner) = replica_set::owner_label(&key) else { return Ok(None) };
     let mut input = SetInput::read(Arc::clone(set), owner, view, now)?;
     let decided = input.decide(view, now)?;
-    let record_of = |placement: &Key| {
-        let is_its = |record: &&RolloutStatus| {
-            (&record.placement_namespace, &record.placement_name) == (&placement.namespace, &placement.name)
-        };
-        decided.memories.iter().find(is_its).cloned().unwrap_or_default()
-    };
-    let (mut rollouts, mut clusters, mut recheck) = (Vec::new(), Vec::new(), None::<Timestamp>);
+    let (mut rollouts, mut clusters) = (Vec::new(), Vec::new());
     for (node, rollout) in input.placements.iter().zip(&decided.rollouts) {
         let decision = match &rollout.decision {
             Ok(decision) => decision,
@@ -59,11 +52,11 @@ pub(in crate::hub) fn report(
                 continue;
             }
         };
-        rollouts.push(Rollout::from_decision(decision, &record_of(&rollout.placement)));
+        rollouts.push(Rollout::from_decision(decision, &rollout.record.clone().unwrap_or_default()));
         clusters.extend(self::clusters(&input, decision).map(Arc::new));
-        recheck = [recheck, decision.recheck].into_iter().flatten().min();
     }
-    let set = Workload::from_set(&key, rollouts, &decided.memories, clusters);
+    let recheck = decided.rollouts.iter().filter_map(PlacementRollout::recheck).min();
+    let set = Workload::from_set(&key, rollouts, &decided.records(), clusters);
     Ok(Some(ReportedSet { set, rollouts: decided.rollouts, recheck }))
 }
 
@@ -77,36 +70,15 @@ fn clusters(input: &SetInput, decision: &RolloutDecision) -> impl Iterator<Item 
 
 /// Returns the reported reasons that clusters of a placement are not done or do not work.
 pub(super) fn messages(input: &SetInput, decision: &RolloutDecision) -> BTreeMap<String, String> {
-    let open = clusters(input, decision).filter(|cluster| match &cluster.state {
-        ClusterState::Failed { .. }
-        | ClusterState::TimedOut
-        | ClusterState::Progressing { .. }
-        | ClusterState::Returning { .. } => true,
-        ClusterState::Done => !cluster.available,
-        ClusterState::Soaking { .. }
-        | ClusterState::Starting
-        | ClusterState::Waiting(_)
-        | ClusterState::Skipped
-        | ClusterState::Unreachable { .. }
-        | ClusterState::Returned { .. }
-        | ClusterState::Quarantined => false,
-    });
-    let messages = open.filter(|cluster| !cluster.message.is_empty()).map(|cluster| {
-        let message = plain(&cluster.message, MESSAGE);
-        let is_done = cluster.state == ClusterState::Done;
-        (cluster.name, if is_done { format!("not available: {message}") } else { message })
+    // The works of an unreachable cluster are not up to date.
+    let reachable = clusters(input, decision)
+        .filter(|cluster| !matches!(cluster.state, ClusterState::Unreachable { .. }));
+    let messages = reachable.filter_map(|cluster| {
+        let message = || Some(plain(&cluster.message, MESSAGE)).filter(|_| !cluster.message.is_empty());
+        let reason = reason(&cluster.state, !cluster.available, message)?;
+        Some((cluster.name, reason))
     });
     messages.collect()
-}
-
-impl SetInput {
-    /// Returns the reported reason that the work of a cluster failed.
-    pub(super) fn message(&self, cluster: &str) -> Option<String> {
-        let work = self.fleet.works.get(cluster).map(|(work, runs)| (work.as_ref(), runs));
-        let state = WorkloadCluster::from_work(cluster, &ClusterState::TimedOut, work);
-        let message = plain(&state.message, MESSAGE);
-        Some(message).filter(|message| !message.is_empty())
-    }
 }
 
 /// Returns when the conditions of a set's works last changed.

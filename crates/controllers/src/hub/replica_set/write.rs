@@ -8,8 +8,10 @@ use serde_json::{Map, json};
 
 use super::decide::DecidedRollouts;
 use super::fleet::SetFleet;
-use super::input::{SetInput, SetPlacement};
+use super::input::SetInput;
 use crate::addon_removal::mark_decided;
+use crate::placement_rollout::PlacementRollout;
+use crate::rollout_driver::wakes;
 use crate::rollout_events::{self, RolloutChange, event};
 use crate::rollout_policy::{self, RolloutOwner};
 use api::condition::ConditionStatus::{False, True};
@@ -20,7 +22,6 @@ use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::plural::counted;
 use engine::replica_set::{self, DesiredWork, PlacementProgress, WorkRecord};
-use engine::rollout::RolloutDecision;
 use engine::rollout::cluster::{Cluster, Hash};
 use object::duration::whole_second;
 use object::{Key, Object, ObjectRef, merge_diff};
@@ -51,23 +52,18 @@ impl SetInput {
     }
 
     fn due(&mut self, view: &impl View, now: Timestamp) -> Read<Plan> {
-        let mut decided = self.decide(view, now)?;
+        let decided = self.decide(view, now)?;
         let mut plan = Plan::nothing();
         if let Some(named) = rollout_policy::name_on(self.set.as_ref(), &decided.policies) {
             plan.step([named]);
             return Ok(plan);
         }
-        let memories = std::mem::take(&mut decided.memories);
+        for at in wakes(&self.placements, &decided.rollouts) {
+            plan.wake(at);
+        }
         let mut due = WorkWrites::default();
-        for (node, rollout) in self.placements.iter().zip(&decided.rollouts) {
-            if let Some(at) = node.clusters.selection.settles {
-                plan.wake(at);
-            }
-            let Ok(decision) = &rollout.decision else { continue };
-            if let Some(at) = decision.recheck {
-                plan.wake(at);
-            }
-            self.works_of(node, decision, &mut due, now);
+        for rollout in &decided.rollouts {
+            self.works_of(rollout, &mut due, now);
         }
         let WorkWrites { actions: mut writes, open } = due;
         self.fleet.open = open;
@@ -85,12 +81,13 @@ impl SetInput {
         plan.step(missing.map(create).collect::<Vec<_>>());
         let subject = RolloutOwner::ReplicaSet(&self.key);
         let policy = decided.policy.as_ref();
-        plan.step(policy.and_then(|policy| rollout_policy::remember(policy, subject, memories)));
-        let needs_policy = policy.is_none() && (decided.has_records || decided.is_counted);
+        plan.step(policy.and_then(|policy| rollout_policy::remember(policy, subject, decided.records())));
+        let is_counted = decided.decisions().any(|decision| !decision.counted.is_empty());
+        let needs_policy = policy.is_none() && (decided.has_records || is_counted);
         writes.extend(needs_policy.then(rollout_policy::create_default));
         writes.extend(rollout_policy::forget_elsewhere(subject, policy.map(Arc::as_ref), view)?);
         // A removal that counts against the budget is recorded before it is made. A new policy wakes the key.
-        if policy.is_some() || !decided.is_counted {
+        if policy.is_some() || !is_counted {
             writes.extend(self.deletions(&decided));
         }
         // A work that is unreadable, or missing from a list, may need any of them.
@@ -99,7 +96,8 @@ impl SetInput {
         let all_known = unreadable.is_empty() && (!works.is_empty() || !is_selected);
         let old = self.snapshots.iter().filter(|(hash, _)| all_known && !needed.contains(*hash));
         writes.extend(old.map(|(_, snapshot)| Action::delete(snapshot.as_ref())));
-        let approved = decided.approved.iter().filter_map(|cluster| works.get(cluster));
+        let approved: BTreeSet<_> = decided.decisions().flat_map(|decision| &decision.approved).collect();
+        let approved = approved.into_iter().filter_map(|cluster| works.get(cluster));
         plan.step(approved.map(|(work, _)| mark_decided(work.as_ref())).collect::<Vec<_>>());
         plan.step(writes);
         let status = self.status(&decided, now);
@@ -111,14 +109,9 @@ impl SetInput {
 
     /// Adds the writes that assign templates to the clusters of a placement. A cluster that is not open and runs
     /// its assigned template needs no write.
-    fn works_of(
-        &self,
-        node: &SetPlacement,
-        decision: &RolloutDecision,
-        due: &mut WorkWrites,
-        now: Timestamp,
-    ) {
-        let Some(current) = self.fleet.rollouts.get(&node.placement) else { return };
+    fn works_of(&self, rollout: &PlacementRollout, due: &mut WorkWrites, now: Timestamp) {
+        let PlacementRollout { placement, decision: Ok(decision), .. } = rollout else { return };
+        let Some(current) = self.fleet.rollouts.get(placement) else { return };
         let rollout = &current.members.rollout;
         let names: BTreeSet<&str> =
             rollout.moves().chain(self.fleet.open.iter().map(String::as_str)).collect();
@@ -131,7 +124,7 @@ impl SetInput {
             let write = rollout
                 .cluster(name)
                 .zip(assignment.assigned.as_ref())
-                .and_then(|(cluster, hash)| self.work_of(&node.placement, cluster, hash, now));
+                .and_then(|(cluster, hash)| self.work_of(placement, cluster, hash, now));
             if write.is_some() || rollout.is_moved(name) {
                 due.open.insert(name.to_owned());
             }
@@ -166,9 +159,10 @@ impl SetInput {
     }
 
     fn deletions(&self, decided: &DecidedRollouts) -> Vec<Action> {
-        let removed =
-            decided.removed.iter().filter_map(|cluster| self.fleet.works.get(cluster)).map(|(work, _)| work);
+        let removed: BTreeSet<_> = decided.decisions().flat_map(|decision| &decision.removed).collect();
+        let removed = removed.into_iter().filter_map(|cluster| self.fleet.works.get(cluster));
         removed
+            .map(|(work, _)| work)
             .chain(self.fleet.surplus.values().flatten())
             .map(|work| Action::delete(work.as_ref()))
             .collect()
