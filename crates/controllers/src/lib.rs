@@ -11,6 +11,7 @@ pub mod addon_removal;
 pub mod agent;
 pub mod agent_identity;
 pub mod decryption;
+mod fleets;
 mod followed;
 pub mod hub;
 mod multimap;

@@ -83,7 +83,7 @@ impl Controller for AddOnInstallController {
         let is_held = hold.is_none();
         plan.step(hold);
         let add_on = &key.name;
-        let mut fleet = view.index(|fleets: &mut AddOnFleets| fleets.take(add_on))?;
+        let mut fleet = view.index(|fleets: &mut AddOnFleets| fleets.take(key))?;
         let changed = fleet.update(add_on, view)?;
         let selections = select(&cma, &mut fleet, view, now)?;
         for at in selections.iter().filter_map(|selection| selection.settles) {
@@ -126,7 +126,7 @@ impl Controller for AddOnInstallController {
         }
         plan.step(writes);
         plan.step(are_owned.then(|| addon_deletion::may_be_in_foreground(&cma)).flatten());
-        view.index(|fleets: &mut AddOnFleets| fleets.keep(add_on, fleet))?;
+        view.index(|fleets: &mut AddOnFleets| fleets.keep(key.clone(), fleet))?;
         Ok(plan)
     }
 

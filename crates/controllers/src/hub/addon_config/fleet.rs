@@ -1,8 +1,4 @@
-//! State that is kept between the decisions about an add-on, so that a change only costs what it affects.
-//!
-//! A plan takes the state from the index and puts it back at its end. If the plan fails, the state is lost, and
-//! the next plan starts from scratch. In between, the index records which clusters changed. Each plan compares the
-//! facts that affect all clusters (configurations, selections, rules) with the previous plan's.
+//! An add-on on the clusters of a hub, as its plans know it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,8 +8,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use super::config_problem::ConfigProblem;
 use super::hashes::ConfigHashes;
 use super::open_clusters::OpenClusters;
-use crate::addon_reads;
-use crate::placement_reads::{Selections, are_same, is_unreachable, rollout_facts, taken};
+use crate::addon_reads::{self, key_of_addon};
+use crate::fleets::{Fleet, Fleets};
+use crate::placement_reads::{Selections, are_same, is_unreachable, taken};
 use crate::rollout_driver::CachedRollout;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ConfigSpecHash, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
@@ -29,56 +26,21 @@ use engine::report;
 use engine::rollout::RolloutDecision;
 use engine::rollout::cluster::Hash;
 use object::{Key, Metadata as _, Object, ObjectRef};
-use reconcile::{Change, Index, Observes, Query, Read, View};
+use reconcile::{Query, Read, View};
 
 /// The index of the controllers that decide about add-ons.
-#[derive(Default)]
-pub(in crate::hub) struct AddOnFleets {
-    pub(super) hashes: ConfigHashes,
-    fleets: BTreeMap<String, AddOnFleet>,
-}
+pub(in crate::hub) type AddOnFleets = Fleets<AddOnFleet>;
 
-impl Index for AddOnFleets {
-    fn build(_: &impl View) -> Read<Self> {
-        Ok(Self::default())
+impl Fleet for AddOnFleet {
+    type Workload = ClusterManagementAddOn;
+    type Content = ManagedClusterAddOn;
+
+    fn workload_of(addon: &ManagedClusterAddOn) -> Option<Key> {
+        Some(key_of_addon(addon))
     }
 
-    fn observes<O: Observes<Self>>(observes: &mut O) {
-        observes.on::<ClusterManagementAddOn>(|fleets, change| {
-            if let Change { old: Some(old), new: None } = change {
-                fleets.hashes.truncate();
-                fleets.fleets.remove(old.name());
-            }
-            Vec::new()
-        });
-        observes.on::<ManagedClusterAddOn>(|fleets, change| {
-            for addon in change.sides().take(1) {
-                if let Some(fleet) = fleets.fleets.get_mut(addon.name()) {
-                    fleet.changed.insert(addon.namespace().to_owned());
-                }
-            }
-            Vec::new()
-        });
-        observes.on::<ManagedCluster>(|fleets, change| {
-            if let Some(cluster) = change.latest().filter(|_| change.differs_in(rollout_facts)) {
-                for fleet in fleets.fleets.values_mut() {
-                    fleet.changed.insert(cluster.name().to_owned());
-                }
-            }
-            Vec::new()
-        });
-    }
-}
-
-impl AddOnFleets {
-    /// Takes the state of an add-on.
-    pub(in crate::hub) fn take(&mut self, add_on: &str) -> AddOnFleet {
-        self.fleets.remove(add_on).unwrap_or_default()
-    }
-
-    /// Stores the state of an add-on for the next decision.
-    pub(in crate::hub) fn keep(&mut self, add_on: &str, fleet: AddOnFleet) {
-        self.fleets.insert(add_on.to_owned(), fleet);
+    fn changed(&mut self) -> &mut BTreeSet<String> {
+        &mut self.changed
     }
 }
 
@@ -100,6 +62,7 @@ pub(in crate::hub) struct AddOnFleet {
     errors: BTreeMap<String, String>,
     /// The clusters on which the API server rejects the add-on, as of the last decision.
     pub(super) refused: BTreeMap<String, RefusedAddOn>,
+    pub(super) content_hashes: ConfigHashes,
     /// The number of add-on entries that name each hash.
     pub(super) hashes: BTreeMap<String, usize>,
     /// The number of add-ons with a hosting cluster.
@@ -332,6 +295,7 @@ impl AddOnFleet {
         view: &impl View,
     ) -> Read<Vec<(Config, Arc<Object>)>> {
         self.own.retain(|_, own| !own.clusters.is_empty());
+        self.content_hashes.truncate();
         let mut contents = Vec::new();
         for (object, own) in &self.own {
             let content = view.observed(object)?;

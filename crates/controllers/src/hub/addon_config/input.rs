@@ -70,7 +70,7 @@ impl AddOnInput {
         let InstallStrategy { r#type, placements, unknown: _ } = install_strategy;
         let by_placement = *r#type == InstallStrategyType::Placements;
         let strategies = if by_placement { placements.as_slice() } else { &[] };
-        let mut fleet = view.index(|fleets: &mut AddOnFleets| fleets.take(&name))?;
+        let mut fleet = view.index(|fleets: &mut AddOnFleets| fleets.take(&Key::cluster(&name)))?;
         let mut changed = fleet.update(&name, view)?;
         let contents = fleet.own_contents(&mut changed, view)?.into_iter().collect();
         let mut rollout = Self {
@@ -149,8 +149,7 @@ impl AddOnInput {
                 config.hash = String::new();
                 let content = view.observed(&object)?;
                 if let Some(content) = &content {
-                    config.hash =
-                        view.index(|fleets: &mut AddOnFleets| fleets.hashes.of(&object, content))?;
+                    config.hash = self.fleet.content_hashes.of(&object, content);
                     self.contents.insert(config.clone(), Arc::clone(content));
                 }
                 if let Some(cluster) = cluster {

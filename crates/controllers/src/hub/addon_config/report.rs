@@ -41,11 +41,11 @@ pub(in crate::hub) fn report(name: &str, view: &impl View, now: Timestamp) -> Re
 
 /// Returns when the conditions of an add-on last changed on any cluster.
 pub(in crate::hub) fn last_change(add_on: &str, view: &impl View, now: Timestamp) -> Read<Option<Timestamp>> {
-    let mut fleet = view.index(|fleets: &mut AddOnFleets| fleets.take(add_on))?;
+    let mut fleet = view.index(|fleets: &mut AddOnFleets| fleets.take(&Key::cluster(add_on)))?;
     fleet.read(add_on, view)?;
     let conditions = fleet.addons.values().flat_map(|addon| addon.conditions());
     let last = report::last_change(conditions, now);
-    view.index(|fleets: &mut AddOnFleets| fleets.keep(add_on, fleet))?;
+    view.index(|fleets: &mut AddOnFleets| fleets.keep(Key::cluster(add_on), fleet))?;
     Ok(last)
 }
 

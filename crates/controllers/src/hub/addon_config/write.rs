@@ -26,7 +26,7 @@ use engine::addon::config::Config;
 use engine::addon::progress::Assigned;
 use engine::addon::{config_refs, progress, registration, snapshot, spec_hash};
 use engine::rollout::Strategy;
-use object::Object;
+use object::{Key, Object};
 use reconcile::{Action, Event, EventType, Plan, Read, StatusWrite, View};
 
 impl AddOnInput {
@@ -77,7 +77,7 @@ impl AddOnInput {
     /// Stores the state that the next decision needs.
     pub(super) fn keep(self, view: &impl View) -> Read<()> {
         let Self { name, fleet, .. } = self;
-        view.index(|fleets: &mut AddOnFleets| fleets.keep(&name, fleet))
+        view.index(|fleets: &mut AddOnFleets| fleets.keep(Key::cluster(name), fleet))
     }
 
     /// Returns the events of the rollout on a placement.

@@ -1,8 +1,4 @@
-//! State that is kept between the decisions about a set, so that a change only costs what it affects.
-//!
-//! A plan takes the state from the index and puts it back at its end. If the plan fails, the state is lost, and
-//! the next plan starts from scratch. In between, the index records which clusters changed. Each plan compares the
-//! facts that affect all clusters (the template, selections, rules) with the previous plan's.
+//! A set on the clusters of a hub, as its plans know it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +6,8 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 
 use super::set_of;
-use crate::placement_reads::{Selections, are_same, rollout_facts, taken};
+use crate::fleets::{Fleet, Fleets};
+use crate::placement_reads::{Selections, are_same, taken};
 use crate::rollout_driver::CachedRollout;
 use api::cluster::v1::ManagedCluster;
 use api::names::WORK_REPLICA_SET_LABEL;
@@ -21,52 +18,21 @@ use engine::replica_set::{self, ReportedErrors, SuccessNeeds, WorkCounts, WorkRe
 use engine::rollout::cluster::Hash;
 use engine::rollout::{ClusterState, RolloutDecision};
 use object::{Key, Metadata as _};
-use reconcile::{Change, Index, Observes, Query, Read, View};
+use reconcile::{Query, Read, View};
 
 /// The index of the controller.
-#[derive(Default)]
-pub(super) struct SetFleets(BTreeMap<Key, SetFleet>);
+pub(super) type SetFleets = Fleets<SetFleet>;
 
-impl Index for SetFleets {
-    fn build(_: &impl View) -> Read<Self> {
-        Ok(Self::default())
+impl Fleet for SetFleet {
+    type Workload = ManifestWorkReplicaSet;
+    type Content = ManifestWork;
+
+    fn workload_of(work: &ManifestWork) -> Option<Key> {
+        set_of(work)
     }
 
-    fn observes<O: Observes<Self>>(observes: &mut O) {
-        observes.on::<ManifestWorkReplicaSet>(|fleets, change| {
-            if let Change { old: Some(old), new: None } = change {
-                fleets.0.remove(&Key::of(old.as_ref()));
-            }
-            Vec::new()
-        });
-        observes.on::<ManifestWork>(|fleets, change| {
-            for work in change.sides() {
-                if let Some(fleet) = set_of(work).and_then(|set| fleets.0.get_mut(&set)) {
-                    fleet.changed.insert(work.namespace().to_owned());
-                }
-            }
-            Vec::new()
-        });
-        observes.on::<ManagedCluster>(|fleets, change| {
-            if let Some(cluster) = change.latest().filter(|_| change.differs_in(rollout_facts)) {
-                for fleet in fleets.0.values_mut() {
-                    fleet.changed.insert(cluster.name().to_owned());
-                }
-            }
-            Vec::new()
-        });
-    }
-}
-
-impl SetFleets {
-    /// Takes the state of a set.
-    pub(super) fn take(&mut self, set: &Key) -> SetFleet {
-        self.0.remove(set).unwrap_or_default()
-    }
-
-    /// Stores the state of a set for the next decision.
-    pub(super) fn keep(&mut self, set: Key, fleet: SetFleet) {
-        self.0.insert(set, fleet);
+    fn changed(&mut self) -> &mut BTreeSet<String> {
+        &mut self.changed
     }
 }
 
