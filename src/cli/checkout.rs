@@ -147,6 +147,7 @@ pub(crate) struct Revisions {
 
 /// What was fetched from a URL.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a command has only one")]
 enum Fetched {
     Mirror(RefCell<Mirror>),
     Artifacts(ArtifactRepository),

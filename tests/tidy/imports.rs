@@ -83,7 +83,6 @@ const LAYERED: &[&str] = &[
     "crates/engine/src/sync",
     "crates/engine/src/work",
     "crates/object/src",
-    "crates/preview/src",
     "crates/reconcile/src",
     "crates/reconcile/src/dispatcher",
     "crates/render/src",

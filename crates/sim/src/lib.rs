@@ -12,6 +12,5 @@ mod world;
 pub use check::{Invariant, InvariantViolation, Write};
 pub use cluster::Spoke;
 pub use preview::{Branches, Servers, execute, workload};
-pub use process::Faults;
-pub use sites::{Execute, Hear};
+pub use sites::{Execute, Faults, Hear};
 pub use world::{Setup, World};

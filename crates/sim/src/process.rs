@@ -62,22 +62,6 @@ struct KindWatch {
     seen: Option<u64>,
 }
 
-/// Faults between a process and the API servers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Faults {
-    /// Writes per 1,000 that fail with "unavailable" before they take effect.
-    pub refused: u32,
-    /// Writes per 1,000 that succeed although the process gets an error.
-    pub answer_lost: u32,
-    /// Watch reads per 1,000 that deliver no event, so the process decides on stale state.
-    pub stale: u32,
-    /// Watch reads per 1,000 that end the watch because the server refuses to list the kind. In half of these
-    /// cases the outage has lasted long enough that the cached objects no longer count.
-    pub unlisted: u32,
-    /// Decisions per 1,000 that panic.
-    pub panics: u32,
-}
-
 impl Process {
     /// Starts a process with empty caches: an agent if `agent` has settings, otherwise the operator. The process
     /// gathers changes to a key for `coalesce`.

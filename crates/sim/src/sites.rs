@@ -3,7 +3,6 @@
 use jiff::Timestamp;
 
 use super::check::{Author, Checker};
-use super::process::Faults;
 use preview::Servers;
 use reconcile::{Action, Dispatcher, Outcome, Site, WatchedKind, WatcherEvent};
 use store::Store;
@@ -13,6 +12,22 @@ pub type Execute = fn(&mut Servers<'_>, &str, &Action, Timestamp) -> Outcome;
 
 /// Delivers a watch event to a process's dispatcher.
 pub type Hear = fn(&mut Dispatcher, &WatchedKind, WatcherEvent, Timestamp);
+
+/// Faults between a process and the API servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Writes per 1,000 that fail with "unavailable" before they take effect.
+    pub refused: u32,
+    /// Writes per 1,000 that succeed although the process gets an error.
+    pub answer_lost: u32,
+    /// Watch reads per 1,000 that deliver no event, so the process decides on stale state.
+    pub stale: u32,
+    /// Watch reads per 1,000 that end the watch because the server refuses to list the kind. In half of these
+    /// cases the outage has lasted long enough that the cached objects no longer count.
+    pub unlisted: u32,
+    /// Decisions per 1,000 that panic.
+    pub panics: u32,
+}
 
 /// What a process can reach, with the code that executes its actions and checks their effects.
 pub(super) struct Sites<'a> {

@@ -11,8 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Spoke;
 use super::check::{Checker, Invariant, InvariantViolation, Write};
-use super::process::{Faults, Process};
-use super::sites::{Execute, Hear, Sites};
+use super::process::Process;
+use super::sites::{Execute, Faults, Hear, Sites};
 use api::crds;
 use object::duration::later;
 use object::{Key, Random};

@@ -16,8 +16,11 @@ fn gzip(tar: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Returns an archive of entries with these types, paths and contents, or targets of links.
-fn tar(entries: &[(EntryType, &str, &[u8])]) -> Vec<u8> {
+/// The type of an entry, its path, and its content or the target of the link.
+type TestEntry<'a> = (EntryType, &'a str, &'a [u8]);
+
+/// Returns an archive of entries.
+fn tar(entries: &[TestEntry<'_>]) -> Vec<u8> {
     let mut builder = Builder::new(Vec::new());
     for (kind, path, content) in entries {
         let mut header = Header::new_gnu();
@@ -43,11 +46,11 @@ fn pax(key: &str, value: &str) -> String {
     format!("{:03} {key}={value}\n", key.len() + value.len() + 6)
 }
 
-fn file<'a>(path: &'a str, content: &'a [u8]) -> (EntryType, &'a str, &'a [u8]) {
+fn file<'a>(path: &'a str, content: &'a [u8]) -> TestEntry<'a> {
     (EntryType::Regular, path, content)
 }
 
-fn unpacked(entries: &[(EntryType, &str, &[u8])]) -> Result<FileTree, String> {
+fn unpacked(entries: &[TestEntry<'_>]) -> Result<FileTree, String> {
     unpack(&gzip(&tar(entries)), &LIMITS).map_err(|error| error.to_string())
 }
 
@@ -83,7 +86,7 @@ fn an_archive_has_the_same_entries_as_a_commit() {
 #[test]
 fn what_no_commit_could_have_is_refused_by_name() {
     let (long, size) = (pax("path", &"x".repeat(201)), pax("size", "9"));
-    let cases: [(&[(EntryType, &str, &[u8])], &str); 14] = [
+    let cases: [(&[TestEntry<'_>], &str); 14] = [
         (&[file("../a", b"")], "cannot read ../a: it is not a path below the root"),
         (&[file("a/../../b", b"")], "cannot read a/../../b"),
         (&[file("/etc/passwd", b"")], "cannot read /etc/passwd"),
