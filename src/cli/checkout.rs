@@ -149,8 +149,8 @@ pub(crate) struct Revisions {
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a command has only one")]
 enum Fetched {
-    Mirror(Box<RefCell<Mirror>>),
-    Artifacts(Box<ArtifactRepository>),
+    Mirror(RefCell<Mirror>),
+    Artifacts(ArtifactRepository),
 }
 
 impl Revisions {
@@ -167,7 +167,7 @@ impl Revisions {
             return Ok(Self {
                 url: url.to_owned(),
                 directory,
-                fetched: Some((cache, Fetched::Artifacts(Box::new(artifacts)))),
+                fetched: Some((cache, Fetched::Artifacts(artifacts))),
             });
         }
         let remote = Remote::parse(url)?;
@@ -178,7 +178,7 @@ impl Revisions {
         let directory = Mirror::directory(cache.path(), &remote);
         let mut mirror = Mirror::open(cache.path(), remote, credentials).map_err(hinted)?;
         mirror.keeps_whole_history = true;
-        let fetched = Some((cache, Fetched::Mirror(Box::new(RefCell::new(mirror)))));
+        let fetched = Some((cache, Fetched::Mirror(RefCell::new(mirror))));
         Ok(Self { url: url.to_owned(), directory, fetched })
     }
 
