@@ -10,7 +10,7 @@ use api::gitops::v1alpha1::ConfigRepo;
 use git2::{Index, Oid, Repository, Signature};
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
@@ -334,8 +334,12 @@ async fn a_repository_that_waits_for_a_time_ends_the_command_with_the_time() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_that_no_operator_answers_says_so() {
     let hub = Hub::start().await;
+    let namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}})).unwrap();
+    let namespaces: Api<Namespace> = Api::all(hub.server.client());
+    namespaces.create(&PostParams::default(), &namespace).await.unwrap();
     let metadata = json!({"name": "a", "namespace": NAMESPACE});
-    let repo = json!({"metadata": metadata, "spec": {"url": "https://git.example/fleet"}});
+    let spec = json!({"url": "https://git.example/fleet", "ref": {"branch": "main"}});
+    let repo = json!({"metadata": metadata, "spec": spec});
     let repos: Api<ConfigRepo> = Api::namespaced(hub.server.client(), NAMESPACE);
     repos.create(&PostParams::default(), &serde_json::from_value(repo).unwrap()).await.unwrap();
     let printed = reconcile(&hub, "1s");
