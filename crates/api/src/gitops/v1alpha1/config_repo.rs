@@ -145,7 +145,7 @@ pub struct ConfigRepoSpec {
     pub deletion_policy: DeletionPolicy,
     /// Time in which the objects of a stage must become healthy, such as `5m`. The next stage waits until
     /// they are. After this time, the ConfigRepo is `Stalled` until they become healthy or another commit
-    /// repairs them. With `0s`, no stage waits.
+    /// repairs them. A rollout to clusters has its own deadlines instead. With `0s`, no stage waits.
     #[serde(default = "five_minutes")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub health_timeout: String,

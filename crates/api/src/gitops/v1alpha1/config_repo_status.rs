@@ -297,7 +297,8 @@ pub struct UnchangeableObject {
 pub struct UnhealthyObjects {
     /// Hash of the objects of the commit, as in `digest` of a revision.
     pub digest: String,
-    /// Time since which at least one object of the commit is not healthy.
+    /// Time since which at least one object of the commit is not healthy; absent if all of these are being
+    /// rolled out to clusters.
     #[serde(
         deserialize_with = "crate::lenient::optional_time",
         default,
