@@ -26,7 +26,7 @@ const MAX_PAYLOAD: usize = 64 << 10;
 /// The maximum length of a tag (distribution-spec, "Pulling manifests").
 const MAX_TAG: usize = 128;
 
-/// The media types of archives: those of Flux, of ORAS and of Helm.
+/// The media types of the archives that Flux, ORAS and Helm push.
 const ARCHIVES: [&str; 3] =
     ["application/vnd.cncf.flux.content.v1.tar+gzip", "application/vnd.oci.image.layer.v1.tar+gzip", CHART];
 

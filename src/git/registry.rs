@@ -104,7 +104,7 @@ struct Tags {
 pub(super) fn parse_manifest(bytes: &[u8]) -> Result<Manifest, Error> {
     serde_json::from_slice(bytes).map_err(|error| {
         let reason = object::text::plain(&error.to_string(), 100);
-        Error::Content(format!("its manifest is not that of a single artifact: {reason}"))
+        Error::Content(format!("its manifest does not describe a single artifact: {reason}"))
     })
 }
 

@@ -43,7 +43,7 @@ impl FleetFailures {
         let undoes = is_open(plans)
             || input.late_since.is_some()
             || breach_of(plans, |cluster| !has_relapsed(cluster)).is_some();
-        let is_recovering = input.late_since.is_some() && is_recovering(plans, limits);
+        let is_recovering = input.late_since.is_some() && would_recur(plans, limits);
         if (breach.is_none() && !is_recovering) || !undoes || !is_rejected(input, policy, plans) {
             return Self { breach, quarantine: None, late_since: None };
         }
@@ -79,7 +79,7 @@ fn breach_of(plans: &[StagePlan<'_>], counts: fn(&Cluster) -> bool) -> Option<Br
 
 /// Returns true if a breach would be back if the clusters that have recovered and still soak stopped working
 /// again. A container that keeps crashing would otherwise end the record of its breach each time it runs.
-fn is_recovering(plans: &[StagePlan<'_>], limits: &Limits) -> bool {
+fn would_recur(plans: &[StagePlan<'_>], limits: &Limits) -> bool {
     let is_recovering = |member: &&Member<'_>| {
         matches!(member.state, Some(ClusterState::Soaking { .. }))
             && member.cluster.is_some_and(|cluster| was_late(cluster, limits))
