@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as HttpBody, Bytes, Incoming};
 use hyper_util::client::legacy::connect::Connect;
@@ -49,7 +49,9 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
         Arc::new(Self { builder, connector, requests, watches: Mutex::default() })
     }
 
-    /// Sends a request; returns the head of the response.
+    /// Sends a request; returns the head of the response. If the connection of a read ends before the response, sends
+    /// it once more on another connection (RFC 9110, 9.2.2). kube-apiserver closes connections when it stops, with
+    /// `--goaway-chance`, and after it rejects credentials.
     ///
     /// # Errors
     /// Returns an error if there is no connection, or it ends.
@@ -61,7 +63,11 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
             true => self.for_a_watch(),
             false => (self.requests.clone(), None),
         };
-        let response: Response<Incoming> = client.request(request).await?;
+        let again = (request.method() == Method::GET).then(|| copy(&request));
+        let response: Response<Incoming> = match (client.request(request).await, again) {
+            (Err(error), Some(again)) if !error.is_connect() => client.request(again).await?,
+            (result, _) => result?,
+        };
         // The watch occupies its place on the connection until its body ends.
         let hold = move |frame| {
             let _held = &permit;
@@ -85,6 +91,16 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
         clients.push(ForWatches { client: client.clone(), places });
         (client, place)
     }
+}
+
+/// Copies a request that has no body.
+fn copy(request: &Request<Body>) -> Request<Body> {
+    let mut copy = Request::new(Body::empty());
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.version_mut() = request.version();
+    *copy.headers_mut() = request.headers().clone();
+    copy
 }
 
 /// Returns true if a request is for a watch.

@@ -1,4 +1,4 @@
-//! Tests a connection that goes silent, with a paused clock and in memory.
+//! Tests connections that go silent or are closed by the server, in memory and with a paused clock.
 
 use std::io;
 use std::pin::Pin;
@@ -106,4 +106,44 @@ async fn a_watch_over_a_dead_connection_ends_within_half_a_minute() {
     let ended = timeout(Duration::from_secs(600), body.frame()).await.expect("it ends");
     assert!(ended.unwrap().is_err());
     assert!(since.elapsed() <= PING_EVERY + PING_WITHIN, "{:?}", since.elapsed());
+}
+
+/// Receives a request, and closes the connection without processing it: SETTINGS, then GOAWAY without an error and
+/// with 0 as the last stream (RFC 9113, 6.8).
+async fn go_away(mut stream: DuplexStream) {
+    const HEADERS: u8 = 1;
+    stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await.unwrap();
+    stream.read_exact(&mut [0; 24]).await.unwrap();
+    let mut head = [0; 9];
+    while head[3] != HEADERS {
+        stream.read_exact(&mut head).await.unwrap();
+        let length = usize::from(head[1]) << 8 | usize::from(head[2]);
+        stream.read_exact(&mut vec![0; length]).await.unwrap();
+    }
+    stream.write_all(&[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).await.unwrap();
+    stream.read_to_end(&mut Vec::new()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_is_sent_once_more_after_the_server_closes_the_connection() {
+    for (method, closed, opened, succeeds) in
+        [(Method::GET, 1, 2, true), (Method::GET, 2, 2, false), (Method::POST, 1, 1, false)]
+    {
+        let count = Arc::new(Mutex::new(0));
+        let counted = Arc::clone(&count);
+        let connector = tower::service_fn(move |_: http::Uri| {
+            let (ours, theirs) = duplex(4096);
+            let mut count = counted.lock().unwrap();
+            *count += 1;
+            match *count <= closed {
+                true => drop(tokio::spawn(go_away(theirs))),
+                false => drop(tokio::spawn(serve(theirs))),
+            }
+            Box::pin(async { Ok::<_, io::Error>(InMemory(TokioIo::new(ours))) })
+        });
+        let request =
+            Request::builder().method(&method).uri("https://hub/version").body(Body::empty()).unwrap();
+        let answered = Connections::new(connector).send(request).await.is_ok();
+        assert_eq!((answered, *count.lock().unwrap()), (succeeds, opened), "{method}, {closed} closed");
+    }
 }
