@@ -40,7 +40,7 @@ pub enum JoinError {
     OfAnotherAgent(String),
     /// The secret for a hosted add-on's credentials belongs to another cluster.
     #[error(
-        "the secret {secret} beside this agent has the credentials of the add-on for the cluster {cluster}; \
+        "the Secret {secret} next to this agent contains the credentials of the add-on for the cluster {cluster}; \
          give the add-on another install namespace on one of the clusters, or delete the secret if that \
          cluster is gone"
     )]

@@ -59,7 +59,7 @@ pub(super) async fn is_refused(client: &kube::Client, cluster: &str) -> bool {
     matches!(answer, Err(kube::Error::Api(status)) if status.code == 401)
 }
 
-/// Joins the hub under the bootstrap identity, and stores the new identity.
+/// Joins the hub with the bootstrap identity, and stores the new identity.
 pub(super) async fn join_anew(
     options: &AgentOptions,
     hub: &BootstrapHub,

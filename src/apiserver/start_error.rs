@@ -7,7 +7,7 @@ use super::lock::LockError;
 use crate::pki;
 use store::ApiError;
 
-/// A server that failed to start.
+/// The reason why a server failed to start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Listening on the address failed.

@@ -51,9 +51,9 @@ impl HubArgs {
         match timeout(ANSWER, client.apiserver_version()).await {
             Ok(Err(error)) if is_refused(&error) => return Err(unreachable(&url, &error)),
             Ok(Err(error)) => {
-                warn!(hub = %url, error = %innermost(&error), "the API server does not answer yet")
+                warn!(hub = %url, error = %innermost(&error), "the API server does not respond yet")
             }
-            Err(_) => warn!(hub = %url, "the API server does not answer yet"),
+            Err(_) => warn!(hub = %url, "the API server does not respond yet"),
             Ok(Ok(_)) => {}
         }
         Ok(client)
@@ -101,7 +101,7 @@ pub(super) async fn is_embedded(client: &kube::Client) -> Result<bool, kube::Err
 /// Connects to the API server of a kubeconfig, and checks that it answers.
 ///
 /// # Errors
-/// Fails if the kubeconfig is invalid, the API server does not answer, or it rejects the credentials.
+/// Fails if the kubeconfig is invalid, the API server does not respond, or it rejects the credentials.
 pub(super) async fn connect(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
@@ -112,7 +112,7 @@ pub(super) async fn connect(
 /// Connects to an API server, and checks that it answers.
 ///
 /// # Errors
-/// Fails if the API server does not answer, or rejects the credentials.
+/// Fails if the API server does not respond, or rejects the credentials.
 pub(super) async fn answering(config: kube::Config) -> Result<kube::Client, CommandError> {
     let url = config.cluster_url.clone();
     let client = shell::client(config).context("cannot use the kubeconfig")?;

@@ -78,7 +78,11 @@ fn repositories(page: &mut String, overview: &Overview, style: Style, has_histor
             let _ = writeln!(page, "  fetched {}", short(&repository.seen));
         }
         if !repository.unanswered.is_empty() {
-            let _ = writeln!(page, "  {}: wheelwright doctor says whether one runs", repository.unanswered);
+            let _ = writeln!(
+                page,
+                "  {}: wheelwright doctor shows whether one is running",
+                repository.unanswered
+            );
         }
         if !repository.report_error.is_empty() {
             let _ = writeln!(page, "  the current state is not reported: {}", repository.report_error);

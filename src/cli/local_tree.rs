@@ -134,7 +134,7 @@ pub(crate) fn render_directory(
 }
 
 /// The hint for an overlay that references files outside its directory.
-const OUTSIDE: &str = "outside of a git repository, only files below the directory are read; run git init in the directory that holds the bases too";
+const OUTSIDE: &str = "outside of a git repository, only files below the directory are read; run git init in the directory that also contains the bases";
 
 /// The number and the size of the files read so far.
 #[derive(Default)]

@@ -111,7 +111,7 @@ pub(super) fn failed(attempt: String) -> impl FnOnce(kube::Error) -> CommandErro
             ),
             404 => CommandError::hinted(
                 message,
-                "check the name, and that the API server is a hub: wheelwright doctor says what it lacks",
+                "check the name, and that the API server is a hub: wheelwright doctor shows what is missing",
             ),
             _ => message.into(),
         }

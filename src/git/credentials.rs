@@ -76,7 +76,7 @@ impl Credentials {
             // (CVE-2020-5260).
             if text.is_empty() || text.contains(|c: char| c.is_control()) {
                 return Err(Error::Credentials(format!(
-                    "key {} of the Secret is empty or holds control characters",
+                    "key {} of the Secret is empty or contains control characters",
                     names.join(" or ")
                 )));
             }

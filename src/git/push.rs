@@ -19,7 +19,7 @@ use object::text;
 pub struct Retry {
     /// The number of attempts.
     pub attempts: u32,
-    /// The wait after the first attempt. Each further wait is 1.6 times as long, plus or minus half.
+    /// The wait after the first attempt. Each later wait is 1.6 times as long, plus or minus half.
     pub first: Duration,
     /// The longest wait.
     pub longest: Duration,

@@ -246,7 +246,7 @@ impl<'a> Registry<'a> {
         let login: Vec<_> = self.login.iter().map(|login| (AUTHORIZATION, login.clone())).collect();
         let issued = ok(&self.base, self.downloads.get(&url, &login, MAX_TOKEN)?)?;
         let Issued { token } = serde_json::from_slice(&issued)
-            .map_err(|_| Error::Content("the answer of its token service has no token".into()))?;
+            .map_err(|_| Error::Content("the response of its token service has no token".into()))?;
         Ok(format!("Bearer {token}"))
     }
 }
@@ -316,6 +316,6 @@ fn ok(url: &str, answer: ApiResponse) -> Result<Bytes, Error> {
             Err(Error::Busy { url, reason, pause: pause.min(LONGEST_PAUSE) })
         }
         _ if status.is_server_error() => Err(Error::Unreachable { url, reason }),
-        _ => Err(Error::Content(format!("{url} answers with {reason}"))),
+        _ => Err(Error::Content(format!("{url} responds with {reason}"))),
     }
 }

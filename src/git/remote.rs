@@ -59,11 +59,11 @@ impl Remote {
             return refuse("it is empty or longer than 2048 bytes");
         }
         if text.starts_with('-') || text.chars().any(|c| c.is_control() || c.is_whitespace()) {
-            return refuse("it starts with `-`, or holds spaces or control characters");
+            return refuse("it starts with `-`, or contains spaces or control characters");
         }
         if !text.is_ascii() {
             return refuse(
-                "it holds characters outside ASCII; write host names in punycode and paths percent-encoded",
+                "it contains characters outside ASCII; write host names in punycode and paths percent-encoded",
             );
         }
         if text.starts_with('/') {

@@ -115,7 +115,7 @@ async fn sign(
         String::from_utf8(bytes.0.clone()).ok()
     };
     let (Some(certificate), Some(key)) = (text("tls.crt"), text("tls.key")) else {
-        return Err("the secret of the authority has no tls.crt or no tls.key".into());
+        return Err("the Secret of the certificate authority lacks tls.crt or tls.key".into());
     };
     let authority = Authority::load(&Identity { certificate, key }).map_err(|error| error.to_string())?;
     let certificate = certify(&authority, request, &signing.dns_name, now())?;

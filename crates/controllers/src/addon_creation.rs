@@ -76,7 +76,7 @@ pub(super) fn annotations_of_addons(cluster: &ManagedCluster) -> BTreeMap<String
     of_addons.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Returns the record of the annotations that an add-on has from its cluster; `None` if there are none.
+/// Returns the record of the annotations that an add-on inherits from its cluster; `None` if there are none.
 pub(super) fn record_of(copied: &BTreeMap<String, String>) -> Option<String> {
     (!copied.is_empty()).then(|| json!(copied).to_string())
 }

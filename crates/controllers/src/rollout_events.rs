@@ -135,7 +135,7 @@ impl RolloutChange<'_> {
     }
 }
 
-/// Drafts a status with its events.
+/// Adds a status write and its events to a plan.
 pub(super) fn draft(plan: &mut Plan, status: Option<StatusWrite>, events: Vec<Event>) {
     match status {
         Some(write) => plan.status = Some(write.with_events(events)),

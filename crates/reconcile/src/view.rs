@@ -324,7 +324,7 @@ impl ReadError {
 
     /// Returns the error for a lookup that the API server has not answered yet.
     pub(crate) fn not_answered(what: String) -> Self {
-        let cause = "the API server has not answered yet".into();
+        let cause = "the API server has not responded yet".into();
         Self { what, cause, reason: ReadErrorReason::NotListed }
     }
 

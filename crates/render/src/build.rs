@@ -54,7 +54,7 @@ impl<'a> Build<'a> {
         Self { source, schemas, metadata, stack, parts, parameters, undrawn: None, unfetched: None }
     }
 
-    /// Reads the objects of a file and spends their memory.
+    /// Reads the objects of a file, and charges their memory to the budget.
     pub(super) fn read_objects(&self, file: &str, bytes: &[u8]) -> Result<Vec<Resource>> {
         let read = objects(file, bytes)?;
         for resource in &read {
@@ -63,7 +63,7 @@ impl<'a> Build<'a> {
         Ok(read)
     }
 
-    /// Spends the memory of a file's documents.
+    /// Charges the memory of a file's documents to the budget.
     pub(super) fn spend(&self, file: &str, nodes: &[Node]) -> Result<()> {
         nodes.iter().try_for_each(|node| {
             let location = Location { file: file.into(), line: node.line };

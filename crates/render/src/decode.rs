@@ -189,7 +189,7 @@ impl<'a> Fields<'a> {
         self.take(name).map(|value| read(&value)).transpose()
     }
 
-    /// Rejects fields that were not taken.
+    /// Fails if there are fields that were not taken.
     pub(super) fn finish(self) -> Result<()> {
         let is_known = |key: &str| self.known.iter().any(|known| known.eq_ignore_ascii_case(key));
         let Some((key, value)) = self.entries().find(|(key, _)| !is_known(key)) else { return Ok(()) };

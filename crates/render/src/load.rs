@@ -69,7 +69,7 @@ pub(super) fn objects_of(nodes: Vec<Node>, file: &str) -> Result<Vec<Resource>> 
         resources.push(Resource::new(node, location));
         if resources.len() > MAX_OBJECTS {
             let line = resources.last().map(|resource| resource.location.line).unwrap_or_default();
-            let message = format!("the file holds more than {MAX_OBJECTS} objects");
+            let message = format!("the file contains more than {MAX_OBJECTS} objects");
             return Err(Box::new(RenderError::new(Reason::TooLarge, file, message).line(line)));
         }
     }

@@ -77,7 +77,7 @@ impl<'a> Admitted<'a> {
             |(now, budget, _): &&(usize, usize, &str)| weight > before && now - before + weight > *budget;
         if let Some((_, budget, whose)) = budgets.iter().find(is_over) {
             return Err(format!(
-                "it takes {} KiB of memory, and large objects of {whose} may take {} KiB in total",
+                "it needs {} KiB of memory, and large objects of {whose} may use {} KiB in total",
                 weight >> 10,
                 budget >> 10
             ));

@@ -54,7 +54,7 @@ pub(super) async fn look_up(resources: &Resources, lookup: &Lookup) -> Result<Lo
             Err(Failure { message: message(reason), ..failure(&ObjectRef::default(), error) })
         }
         Err(_) => {
-            let message = message("the API server did not answer".into());
+            let message = message("the API server did not respond".into());
             Err(Failure { kind: FailureKind::Unavailable, message })
         }
     }

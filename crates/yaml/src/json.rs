@@ -89,7 +89,7 @@ impl Scalar {
                     integer(&plain).and_then(|n| n.as_f64())
                 };
                 let float = float.ok_or_else(|| misfit("a number"))?;
-                number(float).ok_or_else(|| misfit("a number that JSON can hold"))?
+                number(float).ok_or_else(|| misfit("a number that JSON can represent"))?
             }
             Tag::Binary => Json::String(decode_base64(&self.text).ok_or_else(|| misfit("base64"))?),
         })

@@ -76,7 +76,7 @@ async fn serve_local(args: &Args, ui: &mut Ui) -> CommandResult {
     let hub = args.hub.connect().await?;
     let dashboard = LocalDashboard::listen(args.port).await.map_err(|error| {
         let error = anyhow::Error::new(error).context(format!("cannot listen on port {}", args.port));
-        CommandError::hinted(error, "leave --port out to take a free one")
+        CommandError::hinted(error, "omit --port to use a free port")
     })?;
     ui.line(format!("dashboard at {}", dashboard.url))?;
     let shell = follow_with_placements(hub.clone());

@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             ),
             crate::apiserver::StartError::Lock(LockError::Exposed { .. }) => CommandError::hinted(
                 error,
-                format!("it holds keys and Secrets; run chmod -R go= {}", args.data.display()),
+                format!("it contains keys and Secrets; run chmod -R go= {}", args.data.display()),
             ),
             other => CommandError::from(anyhow::Error::new(other)),
         })?;

@@ -125,10 +125,10 @@ async fn refuse_other(spoke: &kube::Client, args: &Args, bootstrap: &str) -> Res
     let hint = match (old == new, *name == args.cluster_name) {
         (true, true) => return Ok(()),
         (true, false) => format!(
-            "is this the cluster that you mean? join with --cluster-name {name} again, or take it from the hub with wheelwright unjoin first"
+            "is this the cluster that you mean? join with --cluster-name {name} again, or remove it from the hub with wheelwright unjoin first"
         ),
         (false, _) => format!(
-            "wheelwright switch-hub --namespace {namespace} hands it over; join --namespace NAME adds a second agent"
+            "wheelwright switch-hub --namespace {namespace} moves it to the other hub; join --namespace NAME adds a second agent"
         ),
     };
     let wanted = &args.cluster_name;

@@ -266,7 +266,7 @@ async fn must_be_empty(installer: &Installer) -> Result<(), CommandError> {
     let operator = "while the operator runs";
     let hint = format!("kubectl delete configrepos --all --all-namespaces, {operator}");
     refuse::<ConfigRepo>(installer, hint).await?;
-    let hint = format!("take the add-ons and works off the clusters, {operator}");
+    let hint = format!("remove the add-ons and works from the clusters, {operator}");
     refuse::<ManifestWork>(installer, hint).await?;
     let hint = "wheelwright unjoin on each cluster, then kubectl delete managedclusters --all";
     refuse::<ManagedCluster>(installer, hint.into()).await

@@ -88,7 +88,7 @@ fn commits(repo: &Repository, tip: Oid, accepted: Option<&str>) -> Result<Vec<Oi
         commits.push(commit.map_err(failed)?);
         if commits.len() > MAX_COMMITS {
             return Err(Error::Content(format!(
-                "more than {MAX_COMMITS} commits lead from {known} to {tip}, too many to verify; set spec.verify.mode to Tip for a while"
+                "more than {MAX_COMMITS} commits between {known} and {tip}, too many to verify; set spec.verify.mode to Tip for one fetch"
             )));
         }
     }

@@ -76,7 +76,7 @@ impl Certificates {
         for key in SignedPublicKey::from_packets(packets.into_iter().map(Ok).peekable()) {
             self.keys.push(key.map_err(failed)?);
         }
-        if self.keys.len() == before { Err("it holds no public key".into()) } else { Ok(()) }
+        if self.keys.len() == before { Err("it contains no public key".into()) } else { Ok(()) }
     }
 
     /// Returns the signer of an object.

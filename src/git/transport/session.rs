@@ -299,7 +299,7 @@ impl Session {
         step: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
         let longest = self.limits.connect;
-        let late = |_| Err(self.unreachable(format!("no answer within {} s", longest.as_secs_f32())));
+        let late = |_| Err(self.unreachable(format!("no response within {} s", longest.as_secs_f32())));
         timeout(longest, step).await.unwrap_or_else(late)
     }
 

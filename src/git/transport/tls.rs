@@ -57,7 +57,7 @@ fn config(credentials: &Credentials) -> Result<ClientConfig, Error> {
                 roots.add(certificate).map_err(|e| refuse("ca.crt", &e))?;
             }
             if roots.is_empty() {
-                return Err(refuse("ca.crt", &"it holds no certificate"));
+                return Err(refuse("ca.crt", &"it contains no certificate"));
             }
             Arc::new(roots)
         }

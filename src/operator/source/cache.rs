@@ -86,7 +86,7 @@ impl Cache {
                 continue;
             }
             let bytes = mirror.bytes;
-            info!(path = %dir.display(), bytes, "the mirrors take too much disk space; deleting one");
+            info!(path = %dir.display(), bytes, "the mirrors use too much disk space; deleting one");
             total -= bytes;
             mirrors.remove(&dir);
         }

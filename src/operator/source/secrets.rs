@@ -140,7 +140,7 @@ impl Secrets {
         let secrets: Api<Secret> = Api::namespaced(self.hub.clone(), namespace);
         let secret = timeout(REQUEST_TIMEOUT, secrets.get_opt(name))
             .await
-            .map_err(|_| refuse("the hub does not answer".into()))?;
+            .map_err(|_| refuse("the hub does not respond".into()))?;
         secret.map_err(|error| refuse(crate::shell::message(&error)))
     }
 }

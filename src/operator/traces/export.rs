@@ -191,7 +191,7 @@ impl Exporter {
         }
         let sent = match timeout(REQUEST_TIMEOUT, self.send(spans)).await {
             Ok(sent) => sent,
-            Err(_) => Err(anyhow!("the collector does not answer")),
+            Err(_) => Err(anyhow!("the collector does not respond")),
         };
         let endpoint = &self.options.endpoint;
         match &sent {

@@ -54,7 +54,7 @@ fn compile_for(budget: &Budget, pattern: &str, subject: usize) -> Result<Regex, 
     let built = RegexBuilder::new(&rust).size_limit(MAX_SIZE).build();
     built.map_err(|error| match error {
         regex::Error::CompiledTooBig(limit) => {
-            Fault::budget("regex", format!("the regular expression takes more than {limit} bytes"))
+            Fault::budget("regex", format!("the regular expression needs more than {limit} bytes"))
         }
         error => {
             let error = error.to_string();

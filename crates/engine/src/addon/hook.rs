@@ -110,7 +110,7 @@ impl HookWait {
     }
 }
 
-/// A report on the current wait.
+/// What to report while a deletion waits for jobs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitReport {
     /// The add-on with the condition. The reason and the prefix of the message are OCM's.

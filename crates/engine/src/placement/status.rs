@@ -116,8 +116,9 @@ fn satisfied(cycle: &Cycle<'_>, input: &ScheduleInput<'_>, selection: &CycleSele
     }
     for set in cycle.sets {
         if let SetMembers::Unknown(set, reason) = set {
-            let message =
-                format!("ManagedClusterSet {set}: {reason}; clusters it may hold keep their decisions");
+            let message = format!(
+                "ManagedClusterSet {set}: {reason}; clusters that it may contain keep their decisions"
+            );
             return unsatisfied("NotAllDecisionsScheduled", message);
         }
     }

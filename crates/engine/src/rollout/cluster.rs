@@ -84,8 +84,8 @@ pub struct Cluster {
     /// The time at which the cluster became reachable again. Deadlines do not run while a cluster is
     /// unreachable, so a returning cluster has not timed out.
     pub answers_since: Option<Timestamp>,
-    /// The turn of this cluster, if the API server refuses to create what would run `wants`. The deadline counts
-    /// from this time.
+    /// The time at which the cluster's turn came, if the API server refuses to create the object that would run
+    /// `wants`. The deadline runs from this time.
     pub refused_since: Option<Timestamp>,
     /// The time at which the cluster joined the fleet. Stages do not wait for clusters that joined after the
     /// rollout began. Otherwise, a rollout in a constantly growing fleet would never complete.

@@ -26,7 +26,7 @@ impl Display for ClusterState {
             Self::Starting => write!(f, "starts now"),
             Self::Waiting(wait) => wait.fmt(f),
             Self::Skipped => write!(f, "is skipped"),
-            Self::Unreachable { moved: true } => write!(f, "does not answer; it has its assignment"),
+            Self::Unreachable { moved: true } => write!(f, "does not respond; its revision is assigned"),
             Self::Unreachable { moved: false } => {
                 write!(f, "is unreachable; it starts when it is reachable again")
             }

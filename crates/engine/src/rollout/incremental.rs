@@ -72,7 +72,7 @@ struct CachedMember {
 }
 
 impl IncrementalRollout {
-    /// Starts from an input.
+    /// Creates a rollout from an input, without earlier results.
     pub fn new(mut input: Input) -> Self {
         let clusters: Vec<Cluster> = by_name(&input.clusters).into_values().cloned().collect();
         input.clusters = clusters;

@@ -307,7 +307,7 @@ impl DesiredObject {
             .map_err(|error| format!("{reference} cannot be written as JSON: {error}"))?;
         if bytes.len() > MAX_OBJECT_BYTES {
             return Err(format!(
-                "{reference} has {} bytes, and an API server takes {MAX_OBJECT_BYTES} at most",
+                "{reference} has {} bytes, and an API server accepts at most {MAX_OBJECT_BYTES}",
                 bytes.len()
             ));
         }

@@ -149,7 +149,7 @@ fn rank(pod: &PodFacts) -> Option<(u8, PodsAnswer)> {
         return trouble(3, &pod.reason, "it has failed".into(), &pod.message);
     }
     if let Some(message) = &pod.unschedulable {
-        let what = if message.is_empty() { "no node takes it" } else { message };
+        let what = if message.is_empty() { "no node can run it" } else { message };
         return trouble(5, "Unschedulable", what.to_owned(), "");
     }
     let asks = |rank, is_running| {

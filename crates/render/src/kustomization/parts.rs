@@ -205,7 +205,7 @@ impl SortOptions {
         let location = order.as_ref().unwrap_or(located);
         match (order_text.as_str(), legacy) {
             ("fifo", Some(legacy)) => {
-                Err(legacy.error(Reason::InvalidValue, "goes with order legacy, not with fifo"))
+                Err(legacy.error(Reason::InvalidValue, "is valid only with order legacy, not with fifo"))
             }
             ("fifo", None) => Ok(Self::Fifo),
             ("legacy", None) => Ok(Self::legacy()),

@@ -235,7 +235,7 @@ impl Election {
             Ok(Ok(true)) => return info!("released the lease"),
             Ok(Ok(false)) => return,
             Ok(Err(error)) => error.to_string(),
-            Err(_) => "the API server does not answer".into(),
+            Err(_) => "the API server does not respond".into(),
         };
         warn!(error, "cannot release the lease; the next leader must wait until it expires");
     }

@@ -35,7 +35,7 @@ pub(super) async fn start_hub() -> Result<Server> {
     Server::start(options).await.context("cannot start the hub")
 }
 
-/// Starts a spoke with the CRDs of a spoke.
+/// Starts an API server with the CRDs of a spoke.
 pub(super) async fn start_spoke(name: &str) -> Result<Server> {
     let options = ServerOptions { objects: definitions(crds::spoke())?, ..ServerOptions::new(now) };
     Server::start(options).await.with_context(|| format!("cannot start the cluster {name}"))

@@ -104,7 +104,7 @@ impl Demo<'_> {
             }
             anyhow::ensure!(
                 Instant::now() < deadline,
-                "this did not happen within {STEP_TIMEOUT:?}: {state}; the machine may be too busy, and the log says more
+                "this did not happen within {STEP_TIMEOUT:?}: {state}; the machine may be too busy; see the log
 {}",
                 self.fleet.table(ADDON, Style::PLAIN)
             );

@@ -42,7 +42,7 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Result<Vec<Finding>, CommandEr
         true => "add its namespace to configNamespaces and its name to configSecrets in the chart values"
             .to_owned(),
         false => format!(
-            "wheelwright upgrade --namespace {} --config-namespaces, with all namespaces that hold ConfigRepos",
+            "wheelwright upgrade --namespace {} --config-namespaces, with all namespaces that contain ConfigRepos",
             hub.namespace
         ),
     };

@@ -23,7 +23,7 @@ pub(super) const CHECK: &str = "repositories";
 const AT_ONCE: usize = 8;
 
 /// The advice for a ConfigRepo that no operator reconciles.
-const UNANSWERED: &str = "see whether an operator leads, and runs the controller config-repo";
+const UNANSWERED: &str = "check whether an operator is leading and runs the controller config-repo";
 
 pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
     let repos = match &hub.repositories {

@@ -59,7 +59,7 @@ pub(in crate::cli::commands) fn read(
         objects.extend(read(&mut reader, text).with_context(|| format!("cannot read {path}"))?);
     }
     if objects.is_empty() {
-        let hint = "set spec.report.snapshot of the ConfigRepo, which must act as the operator; the fleet may be too large for one, which the condition Reported of the ConfigRepo says";
+        let hint = "set spec.report.snapshot of the ConfigRepo, which must act as the operator; if the fleet is too large for a snapshot, the condition Reported of the ConfigRepo says so";
         return Err(CommandError::hinted(anyhow!("the branch {branch} has no directory {place}"), hint));
     }
     let (commit, time) = repository.last_change(&tip.revision, directory)?;

@@ -66,7 +66,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         let asked = now().to_string();
         let patch = json!({"metadata": {"annotations": {RECONCILE_AT_ANNOTATION: asked}}});
         let mut repo = writer.merge::<ConfigRepo>(&key, patch).await?;
-        ui.line(format!("asked for a fetch of ConfigRepo {key}"))?;
+        ui.line(format!("requested a fetch of ConfigRepo {key}"))?;
         if args.timeout.is_zero() {
             return Ok(ExitCode::SUCCESS);
         }

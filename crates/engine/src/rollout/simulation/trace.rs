@@ -242,7 +242,7 @@ pub fn decision_table(
         let _ = writeln!(text, "{correction}");
     }
     for token in &decision.approvals {
-        let _ = writeln!(text, "approval asked for: {token}");
+        let _ = writeln!(text, "approval needed: {token}");
     }
     if let Some(revision) = &decision.quarantine {
         let _ = writeln!(text, "quarantined: {}", named(revision));
