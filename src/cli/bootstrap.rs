@@ -101,7 +101,7 @@ fn embedded(kubeconfig: &str) -> Result<(), CommandError> {
     } else {
         return Ok(());
     };
-    Err(CommandError::hinted(error, "wheelwright get token --output kubeconfig makes one for agents"))
+    Err(CommandError::hinted(error, "wheelwright get token --output kubeconfig creates one for agents"))
 }
 
 /// Encodes certificates as kubeconfigs do: PEM in base64.

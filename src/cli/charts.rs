@@ -31,7 +31,7 @@ impl Charts {
             let archive = match self.archives.get(chart) {
                 Some(archive) => Arc::clone(archive),
                 None => {
-                    let invalid = || Error::Url(format!("{chart} is not the reference of a chart"));
+                    let invalid = || Error::Url(format!("{chart} is not a chart reference"));
                     let source = ChartSource::parse(chart).ok_or_else(invalid)?;
                     let archive: Arc<[u8]> = source.fetch(&self.access)?.into();
                     self.archives.insert(chart.clone(), Arc::clone(&archive));

@@ -178,7 +178,7 @@ pub(super) fn readable(path: &Path) -> Result<(), CommandError> {
 pub(super) fn parse(bootstrap: &str) -> Result<Kubeconfig, CommandError> {
     Kubeconfig::from_yaml(bootstrap).map_err(|error| {
         let error = anyhow::anyhow!("cannot use the kubeconfig: {}", first_line(&error.to_string()));
-        CommandError::hinted(error, "wheelwright get token --output kubeconfig makes one for agents")
+        CommandError::hinted(error, "wheelwright get token --output kubeconfig creates one for agents")
     })
 }
 

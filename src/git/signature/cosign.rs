@@ -85,8 +85,8 @@ impl CosignKeys {
         if !self.points.iter().any(is_by) {
             return Err(Refusal::UnknownKey("another key".into()));
         }
-        let Payload { critical } = serde_json::from_str(payload)
-            .map_err(|_| unusable("what it signs is not a payload of cosign"))?;
+        let Payload { critical } =
+            serde_json::from_str(payload).map_err(|_| unusable("what it signs is not a cosign payload"))?;
         if critical.r#type != TYPE {
             return Err(unusable("it was made for another purpose"));
         }
