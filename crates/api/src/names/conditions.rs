@@ -26,8 +26,10 @@ pub mod placement_conditions {
     pub const MISCONFIGURED: &str = "PlacementMisconfigured";
 }
 
-/// Reasons why the condition `Applied` of a manifest is False.
+/// Reasons of the condition `Applied` of a manifest.
 pub mod work_reasons {
+    /// It is applied, but another work changes the same object. OCM's agents do not use this reason.
+    pub const CONTESTED: &str = "AppliedManifestContested";
     /// The attempt failed, and the next one may succeed. OCM's agents use this reason for every failure.
     pub const FAILED: &str = "AppliedManifestFailed";
     /// The API server of the cluster rejects the object. OCM's agents do not use this reason.

@@ -80,10 +80,19 @@ pub fn trouble(work: &ManifestWork) -> Option<String> {
     rejection(work).map(|reason| plain(&reason, TROUBLE)).or_else(failed).or_else(|| pod_trouble(work))
 }
 
-/// Returns any error of a work's current generation, including errors that may be temporary.
+/// Returns any error of a work's current generation, including errors that may be temporary, and objects that
+/// another work changes too.
 pub fn error(work: &ManifestWork) -> Option<String> {
     let applied = current(work, APPLIED).filter(|applied| applied.is_false());
-    trouble(work).or_else(|| Some(plain(&cause(work, applied?), TROUBLE)))
+    let is_contested = |condition: &Condition| {
+        condition.reason == work_reasons::CONTESTED
+            && condition.observed_generation == work.metadata.generation
+    };
+    let contested = || {
+        let (object, condition) = culprit(work, APPLIED, is_contested)?;
+        Some(plain(&format!("{object}: {}", condition.message), TROUBLE))
+    };
+    trouble(work).or_else(|| Some(plain(&cause(work, applied?), TROUBLE))).or_else(contested)
 }
 
 fn current<'a>(work: &'a ManifestWork, type_: &str) -> Option<&'a Condition> {

@@ -29,4 +29,4 @@ pub(crate) use manifest::applies;
 pub use manifest::{Served, Wanted, read, stays};
 pub use permissions::Permissions;
 pub use rules::rules;
-pub use status::{Attempt, Live, ManifestResult, Pods, is_complete, was_applied, work_status};
+pub use status::{Attempt, Live, ManifestResult, Pods, is_complete, is_contested, was_applied, work_status};

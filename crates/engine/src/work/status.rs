@@ -57,6 +57,8 @@ pub enum Attempt {
     Done,
     /// The write failed, or was not allowed.
     Failed(ApplyRefusal),
+    /// It is applied, but the named work sets fields of the same object to other values.
+    Contested(String),
     /// The write was not attempted, so the status does not change.
     None,
 }
@@ -66,6 +68,12 @@ pub fn was_applied(work: &ManifestWork, meta: &ManifestResourceMeta) -> bool {
     let generation = work.metadata.generation;
     let applied = stored(work, meta).and_then(|manifest| find_condition(&manifest.conditions, APPLIED));
     applied.is_some_and(|applied| applied.is_true() && applied.observed_generation == generation)
+}
+
+/// Returns true if another work was found to change the object of a manifest.
+pub fn is_contested(work: &ManifestWork, meta: &ManifestResourceMeta) -> bool {
+    let applied = stored(work, meta).and_then(|manifest| find_condition(&manifest.conditions, APPLIED));
+    applied.is_some_and(|applied| applied.reason == work_reasons::CONTESTED)
 }
 
 /// Returns true if a manifest is complete. It is then no longer applied.
@@ -144,6 +152,12 @@ fn manifest_status(
         Attempt::Done => Some(
             Observation::new(APPLIED, True, "AppliedManifestComplete").message("Apply manifest complete"),
         ),
+        Attempt::Contested(other) => {
+            let message = format!(
+                "the ManifestWork {other} sets fields of this object to other values, and each work undoes the changes of the other"
+            );
+            Some(Observation::new(APPLIED, True, work_reasons::CONTESTED).message(message))
+        }
         Attempt::Failed(ApplyRefusal::Rejected(error)) => {
             failed(work_reasons::REJECTED, format!("Failed to apply manifest: {error}"))
         }
@@ -166,7 +180,7 @@ fn manifest_status(
     if let Live::Read(Some(live)) = seen.live {
         report(&mut manifest, wanted, live, now);
         // A rule evaluates the writes of this generation, not an earlier state.
-        let judges = seen.attempt == Attempt::Done;
+        let judges = matches!(seen.attempt, Attempt::Done | Attempt::Contested(_));
         for rule in wanted.conditions.iter().filter(|_| judges) {
             let Some(observation) = conditions::evaluate(rule, live) else { continue };
             restart_on_new_generation(&mut manifest.conditions, &rule.condition, generation);

@@ -414,4 +414,14 @@ fn two_works_with_the_same_object_correct_it_less_and_less_often() {
     world.run_for(seconds(120)).unwrap();
     let writes = world.take_history().iter().filter(|write| write.id.kind == "ConfigMap").count();
     assert!((6..40).contains(&writes), "{writes}");
+    let words = |world: &World| ["one", "two"].map(|name| applied(world, name).remove(0));
+    let contested = |other: &str| {
+        let message =
+            "sets fields of this object to other values, and each work undoes the changes of the other";
+        format!("True AppliedManifestContested: the ManifestWork {other} {message}")
+    };
+    assert_eq!(words(&world), ["two", "one"].map(contested));
+    put_work(&mut world, "two", with("1"));
+    world.run_for(seconds(600)).unwrap();
+    assert_eq!(words(&world), [APPLIED; 2]);
 }

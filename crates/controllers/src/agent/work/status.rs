@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::decision::ManifestDecision;
 use super::plan::WorkOnSpoke;
@@ -11,8 +12,10 @@ use api::condition::ConditionStatus::True;
 use api::condition::{Observation, set_condition};
 use api::names::{WORK_FINALIZER, work_conditions};
 use api::work::v1::{ManifestWork, ManifestWorkStatus};
-use engine::work::{ApplyRefusal, Attempt, Live, ManifestResult, Wanted, work_status};
-use object::{Key, Metadata as _, ObjectRef};
+use engine::work::{
+    ApplyRefusal, Attempt, Live, ManifestResult, Wanted, is_contested, was_applied, work_status,
+};
+use object::{Key, Metadata as _, Object, ObjectRef};
 use reconcile::{Action, Answer, Executed, Outcome, Site, View};
 
 /// The writes of a plan by object; `None` if a write was not attempted.
@@ -51,10 +54,39 @@ impl WorkOnSpoke {
             let outcome = writes.get(&wanted.reference).and_then(|(_, outcome)| *outcome);
             let returned = outcome.and_then(|outcome| outcome.as_ref().ok()).and_then(Answer::object);
             let live = returned.map_or_else(|| decision.live_state(), |returned| Live::Read(Some(returned)));
+            // A correction may be the work of another work, which may wait for its next one now.
+            let is_corrected = outcome.is_some() && was_applied(work, &wanted.meta);
+            let attempt = match (attempt, &live) {
+                (Attempt::Done, Live::Read(Some(live)))
+                    if is_corrected || is_contested(work, &wanted.meta) =>
+                {
+                    self.rival(wanted, live, view).map_or(Attempt::Done, Attempt::Contested)
+                }
+                (attempt, _) => attempt,
+            };
             let pods = reader.read(&live, view);
             ManifestResult { live, attempt, pods }
         });
         Some(work_status(work, &self.wanted, &seen.collect::<Vec<_>>(), now))
+    }
+
+    /// Returns another work on the cluster that owns an object and sets a field of it to another value.
+    fn rival(&self, wanted: &Wanted, live: &Object, view: &impl View) -> Option<String> {
+        let ordinal = usize::try_from(wanted.meta.ordinal).ok()?;
+        let own = self.work.as_ref()?.spec.workload.manifests.get(ordinal)?;
+        let is_rival =
+            |other: &Value| disagree(own, other) && Object(other.clone()).reference() == wanted.reference;
+        let prefix = self.identity.applied_name("");
+        let owners =
+            live.at(&["metadata", "ownerReferences"]).and_then(Value::as_array).into_iter().flatten();
+        let mut works = owners
+            .filter(|owner| owner.get("kind").and_then(Value::as_str) == Some("AppliedManifestWork"))
+            .filter_map(|owner| owner.get("name")?.as_str()?.strip_prefix(&prefix));
+        let rival = works.find(|name| {
+            let other = view.get::<ManifestWork>(&Key::namespaced(&self.identity.cluster, *name));
+            other.ok().flatten().is_some_and(|other| other.spec.workload.manifests.iter().any(is_rival))
+        });
+        rival.map(str::to_owned)
     }
 
     /// Returns the outcome of the write of a manifest; `None` if no write was planned.
@@ -83,6 +115,16 @@ impl WorkOnSpoke {
     fn namespace_of(&self, wanted: &Wanted) -> Option<&Wanted> {
         let needed = Key::cluster(&wanted.meta.namespace);
         self.wanted.iter().find(|other| other.is_namespace() && other.reference.key == needed)
+    }
+}
+
+/// Returns true if two manifests set a field to different values. A list counts as one value.
+fn disagree(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            one.iter().any(|(field, value)| other.get(field).is_some_and(|other| disagree(value, other)))
+        }
+        (one, other) => one != other,
     }
 }
 
