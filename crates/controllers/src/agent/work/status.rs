@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::decision::ManifestDecision;
 use super::plan::WorkOnSpoke;
 use super::pods::PodReader;
+use api::Manifest;
 use api::condition::ConditionStatus::True;
 use api::condition::{Observation, set_condition};
 use api::names::{WORK_FINALIZER, work_conditions};
@@ -75,7 +76,7 @@ impl WorkOnSpoke {
         let ordinal = usize::try_from(wanted.meta.ordinal).ok()?;
         let own = self.work.as_ref()?.spec.workload.manifests.get(ordinal)?;
         let is_rival =
-            |other: &Value| disagree(own, other) && Object(other.clone()).reference() == wanted.reference;
+            |other: &Manifest| disagree(own, other) && Object(other.clone()).reference() == wanted.reference;
         let prefix = self.identity.applied_name("");
         let owners =
             live.at(&["metadata", "ownerReferences"]).and_then(Value::as_array).into_iter().flatten();
@@ -119,13 +120,12 @@ impl WorkOnSpoke {
 }
 
 /// Returns true if two manifests set a field to different values. A list counts as one value.
-fn disagree(one: &Value, other: &Value) -> bool {
-    match (one, other) {
-        (Value::Object(one), Value::Object(other)) => {
-            one.iter().any(|(field, value)| other.get(field).is_some_and(|other| disagree(value, other)))
-        }
-        (one, other) => one != other,
-    }
+fn disagree(one: &Manifest, other: &Manifest) -> bool {
+    one.iter().any(|(field, value)| match (value, other.get(field)) {
+        (_, None) => false,
+        (Value::Object(one), Some(Value::Object(other))) => disagree(one, other),
+        (one, Some(other)) => one != other,
+    })
 }
 
 fn deleting(work: &ManifestWork, done: &Executed, now: Timestamp) -> ManifestWorkStatus {
