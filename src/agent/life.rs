@@ -217,7 +217,7 @@ impl IdentityUse<'_> {
     }
 
     /// Waits until the hub has lost the cluster, for example after a restore: the identity is valid, but gives
-    /// no access. See docs/hazards.md#hub-older-than-cluster.
+    /// no access. See docs/hazards-clusters.md#hub-older-than-cluster.
     async fn forgotten(&self) {
         let key = Key::cluster(&self.options.cluster);
         let clusters: Api<ManagedCluster> = Api::all(self.client.clone());

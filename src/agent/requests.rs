@@ -9,7 +9,7 @@ use crate::shell::page;
 const PAGES: usize = 100;
 
 /// Returns the number of pending requests of a user, or of all users if the user is unknown. Anybody may create
-/// requests with a cluster's label, of any number and size. See docs/hazards.md#requests-of-others.
+/// requests with a cluster's label, of any number and size. See docs/hazards-clusters.md#requests-of-others.
 pub(super) async fn undecided(
     requests: &Api<CertificateSigningRequest>,
     mut mine: ListParams,

@@ -163,7 +163,7 @@ async fn an_integer_or_a_string_is_either(api: Api) {
     api.post(&api.widgets(), &widget("c", json!({ "amount": true }))).await.refused(422, "Invalid");
 }
 
-/// Texts that are not valid times in this product once stopped a fleet. See docs/hazards.md#unreadable-times.
+/// Texts that are not valid times in this product once stopped a fleet. See docs/hazards-hub.md#unreadable-times.
 async fn times_are_checked_by_their_pattern(api: Api) {
     let admitted = [
         "2026-01-02T03:04:05Z",

@@ -135,7 +135,7 @@ fn issued(hub: &Hub, name: &str) -> Option<Certificate> {
 
 pub(super) async fn an_agent_gets_certificates_of_the_signer_of_its_template(hub: &mut Hub) {
     let spoke = hub.join_with_agent(SPOKE, &[]).await;
-    // Foreign requests do not keep the agent from sending its own. See docs/hazards.md#requests-of-others.
+    // Foreign requests do not keep the agent from sending its own. See docs/hazards-clusters.md#requests-of-others.
     let waiting: Vec<String> = (0..10).map(|number| format!("waiting-{number}")).collect();
     let requests: Vec<String> = waiting.iter().map(|name| csr(name, &subject(), "client auth")).collect();
     hub.apply(&requests.join("\n---\n"));

@@ -104,12 +104,16 @@ fn broken_links(path: &str, pages: &BTreeMap<String, String>, tree: &BTreeSet<St
     own.filter(is_broken).map(|target| format!("{path}: {target} leads nowhere")).collect()
 }
 
-/// Returns the hazards that sources cite as `docs/hazards.md#name`.
-fn citations(text: &str) -> Vec<&str> {
+/// Returns the page and the name of each hazard that a source cites, as in `docs/hazards.md#name`.
+fn citations(text: &str) -> Vec<(String, &str)> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    text.split("hazards.md#")
-        .skip(1)
-        .map(|rest| rest.split(|c| !is_name(c)).next().unwrap_or_default())
+    let cited = text.split("docs/hazards").skip(1).filter_map(|rest| rest.split_once(".md#"));
+    let cited = cited.filter(|(area, _)| area.chars().all(is_name));
+    cited
+        .map(|(area, rest)| {
+            let name = rest.split(|c| !is_name(c)).next().unwrap_or_default();
+            (format!("docs/hazards{area}.md"), name)
+        })
         .collect()
 }
 
@@ -156,13 +160,15 @@ fn every_link_between_pages_points_to_a_file_and_a_heading() {
 
 #[test]
 fn every_hazard_that_is_cited_has_a_row() {
-    let page = std::fs::read_to_string(root().join("docs/hazards.md")).unwrap();
+    let has_row = |page: &str, name: &str| {
+        let rows = std::fs::read_to_string(root().join(page)).unwrap_or_default();
+        rows.contains(&format!("<a id=\"{name}\">"))
+    };
     let sources = sources();
     let mut problems = Vec::new();
     for (path, text) in sources.iter().filter(|(path, _)| !path.starts_with("tests/tidy/")) {
-        let rowless =
-            citations(text).into_iter().filter(|name| !page.contains(&format!("<a id=\"{name}\">")));
-        problems.extend(rowless.map(|name| format!("{path}: docs/hazards.md has no row {name}")));
+        let rowless = citations(text).into_iter().filter(|(page, name)| !has_row(page, name));
+        problems.extend(rowless.map(|(page, name)| format!("{path}: {page} has no row {name}")));
         problems.extend(
             bare_codes(text)
                 .into_iter()
@@ -178,6 +184,8 @@ fn every_test_that_a_page_names_as_evidence_exists() {
     let pages = [
         ("docs/design/findings.md", 300),
         ("docs/hazards.md", 50),
+        ("docs/hazards-clusters.md", 50),
+        ("docs/hazards-hub.md", 50),
         ("docs/security.md", 15),
         ("docs/threats.md", 50),
         ("docs/threats-hub.md", 50),
@@ -215,7 +223,9 @@ fn missing_paths_and_citations_without_a_row_are_found() {
     let tree = pages.keys().cloned().collect();
     let broken = ["c.md", "../a.md#d", "#e"].map(|target| format!("docs/b.md: {target} leads nowhere"));
     assert_eq!(broken_links("docs/b.md", &pages, &tree), broken);
-    assert_eq!(citations("// docs/hazards.md#csr-prefix. and hazards.md#r1"), ["csr-prefix", "r1"]);
+    let cited = citations("// docs/hazards.md#csr-prefix. docs/hazards, and docs/hazards-hub.md#r1");
+    let pages = ["docs/hazards.md", "docs/hazards-hub.md"].map(String::from);
+    assert_eq!(cited, pages.into_iter().zip(["csr-prefix", "r1"]).collect::<Vec<_>>());
     assert_eq!(bare_codes("(hazard R13) hazards W6, (hazard of 3) hazard Rx"), ["R13", "W6"]);
     assert_eq!(tests_named("`a_test_here` `a_type` `fn x_y_z()`"), ["a_test_here"]);
 }

@@ -1,4 +1,4 @@
-//! Checks the tree against the rules in ARCHITECTURE.md, CONTRIBUTING.md and docs/hazards.md.
+//! Checks the tree against the rules in ARCHITECTURE.md, CONTRIBUTING.md and the pages on hazards.
 //!
 //! Each check is a function that returns the problems as sentences; a test next to it shows that it finds a seeded
 //! mistake. The compiler enforces the edges between crates and [`imports`] enforces their table, so that a new

@@ -2,7 +2,7 @@
 //! value that the type can hold.
 //!
 //! Otherwise, one such field would make the whole object unreadable, and a cluster may write any value to its own
-//! status. See docs/hazards.md#unreadable-times.
+//! status. See docs/hazards-hub.md#unreadable-times.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;

@@ -153,7 +153,7 @@ pub(super) fn object_for(subject: RolloutOwner<'_>, view: &impl View) -> Read<Op
 ///
 /// # Errors
 /// Fails if the policies have not been read, or if the subject names a policy that exists on the hub but is
-/// missing from the list: a pause must not be forgotten. See docs/hazards.md#policy-left-out.
+/// missing from the list: a pause must not be forgotten. See docs/hazards-hub.md#policy-left-out.
 pub(super) fn policies_for(subject: RolloutOwner<'_>, view: &impl View) -> Read<Vec<Arc<RolloutPolicy>>> {
     let policies = view.list::<RolloutPolicy>(Query::ALL)?;
     let named = match subject {

@@ -3,7 +3,7 @@
 //! For custom resources, an API server checks the format `date-time` only with a pattern. So a field may contain
 //! text that our library cannot parse, such as a year after the last supported time, or an offset of 99 hours.
 //! Types read such fields with [`timestamp`], which never fails for text that [`is_date_time`] accepts. See
-//! docs/hazards.md#unreadable-times.
+//! docs/hazards-hub.md#unreadable-times.
 
 use std::sync::LazyLock;
 

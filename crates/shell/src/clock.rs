@@ -12,7 +12,7 @@ pub fn now() -> Timestamp {
 }
 
 /// A wait by the wall clock. It is over at its end, or if the clock was set back to before its start; otherwise it
-/// would last longer by that step. See docs/hazards.md#clock-jumps.
+/// would last longer by that step. See docs/hazards-hub.md#clock-jumps.
 #[derive(Clone, Copy, Debug)]
 pub struct WallClockWait {
     /// The start of the wait.

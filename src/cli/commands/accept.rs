@@ -103,7 +103,7 @@ fn has_joined(cluster: &ManagedCluster) -> bool {
 }
 
 /// Returns an error instead of choosing between requests: the owner of a cluster's certificate receives its works
-/// with their secrets. See docs/hazards.md#accepted-for-another.
+/// with their secrets. See docs/hazards-clusters.md#accepted-for-another.
 fn check(name: &str, requests: &[CertificateSigningRequest], is_joined: bool) -> Result<(), CommandError> {
     let users: BTreeSet<&str> = requests.iter().map(requester).collect();
     let error = match users.len() {

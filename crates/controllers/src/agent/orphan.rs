@@ -4,7 +4,7 @@
 //! when the work was first missed, which `kubectl get appliedmanifestworks` shows. It deletes an
 //! AppliedManifestWork once the work has been missing for the agent's grace period (an hour by default) and the
 //! hub confirms again that the work does not exist. A hub without any work for the cluster may have been restored
-//! from a backup, so the controller then deletes nothing. See docs/hazards.md#restored-hub.
+//! from a backup, so the controller then deletes nothing. See docs/hazards-clusters.md#restored-hub.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -144,7 +144,7 @@ impl Index for Absences {
 impl Absences {
     /// Returns how long this process has seen a work missing; `None` if it is not missing. An interval between
     /// checks that is too long does not count, because the process was stopped or the clock was set. See
-    /// docs/hazards.md#clock-evicts.
+    /// docs/hazards-clusters.md#clock-evicts.
     fn observe(&mut self, name: &str, marked: Option<Timestamp>, now: Timestamp) -> Option<SignedDuration> {
         let Some(marked) = marked else {
             self.0.remove(name);

@@ -148,7 +148,7 @@ fn labeled<K: Kind>(change: &Change<K>) -> Vec<Key> {
 /// Returns true if the namespace with the cluster's name is free or labeled for the cluster.
 ///
 /// The cluster's agent gets permissions in it, so a cluster must not have the name of a namespace of the hub. See
-/// docs/hazards.md#cluster-named-like-a-namespace.
+/// docs/hazards-clusters.md#cluster-named-like-a-namespace.
 pub(super) fn may_have_namespace(cluster: &str, view: &impl View) -> Read<bool> {
     let namespace = view.get::<Namespace>(&Key::cluster(cluster))?;
     Ok(namespace.is_none_or(|namespace| namespace.label(CLUSTER_NAME_LABEL) == Some(cluster)))
@@ -269,7 +269,7 @@ fn clean_up(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read
 
 /// Cleans up after a cluster that was deleted without its finalizers, for example by OCM's garbage collector. The
 /// permissions of the cluster show that it existed, so they are deleted last. See
-/// docs/hazards.md#cluster-without-finalizers.
+/// docs/hazards-clusters.md#cluster-without-finalizers.
 fn clean_up_after(plan: &mut Plan, name: &str, view: &impl View, now: Timestamp) -> Read<()> {
     let Some(since) = permissions_since(name, view)? else { return Ok(()) };
     let gone_at = later(since, GONE_AFTER);
@@ -278,7 +278,7 @@ fn clean_up_after(plan: &mut Plan, name: &str, view: &impl View, now: Timestamp)
         return Ok(());
     }
     // A cluster that is missing from a list must not lose its works. See
-    // docs/hazards.md#cluster-without-finalizers.
+    // docs/hazards-clusters.md#cluster-without-finalizers.
     if view.exists::<ManagedCluster>(&Key::cluster(name))? {
         return Ok(());
     }

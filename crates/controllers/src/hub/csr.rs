@@ -149,7 +149,7 @@ fn has_joined(cluster: &ManagedCluster) -> bool {
 /// A bootstrap identity works only for clusters that are not accepted yet. From then on, an annotation, which a
 /// person may also set, names the user whose requests are approved, because an agent may lose its key before it
 /// has joined. Once the cluster has joined, only a person can give it an identity. See
-/// docs/hazards.md#bootstrap-credential.
+/// docs/hazards-clusters.md#bootstrap-credential.
 fn join(
     plan: &mut Plan,
     request: &CertificateSigningRequest,

@@ -110,7 +110,7 @@ impl HookWait {
     }
 }
 
-/// What to report while a deletion waits for jobs.
+/// The status and the warning to report while a deletion waits for jobs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitReport {
     /// The add-on with the condition. The reason and the prefix of the message are OCM's.

@@ -44,11 +44,11 @@ impl Liveness {
     }
 
     /// Observes the cluster again. A lease without a time counts as not renewed; see
-    /// docs/hazards.md#lease-without-time.
+    /// docs/hazards-clusters.md#lease-without-time.
     ///
     /// A check much later than [`next_check`](Self::next_check) shows that the hub was stopped or its clock was
     /// set forward. The cluster then gets one more lease duration, because its renewals may not have been read
-    /// yet. See docs/hazards.md#clock-jumps.
+    /// yet. See docs/hazards-hub.md#clock-jumps.
     pub fn observe(&mut self, heartbeat: Heartbeat, lease_duration_seconds: i32, now: Timestamp) {
         let expires = self.expires(lease_duration_seconds);
         let was_alive = self.checked < expires && !self.waited;

@@ -24,7 +24,7 @@ pub const BOOTSTRAP_BINDING: &str = "open-cluster-management:bootstrap:managedcl
 
 /// Returns the role of a bootstrap identity. Unlike in OCM's chart, it may join only the default set and may not
 /// read ConfigMaps, because such a rule would cover all ConfigMaps of the hub. See
-/// docs/hazards.md#bootstrap-joins-any-set.
+/// docs/hazards-clusters.md#bootstrap-joins-any-set.
 pub fn bootstrap_role() -> ClusterRole {
     let rules = vec![
         rule(
@@ -59,7 +59,7 @@ pub fn name(cluster: &str) -> String {
 
 /// Returns true if the role or group of a cluster with this name would be shared by all clusters. Such a cluster
 /// gets no permissions, because the role is bound for the whole hub. See
-/// docs/hazards.md#cluster-named-like-a-shared-role.
+/// docs/hazards-clusters.md#cluster-named-like-a-shared-role.
 pub fn is_reserved(cluster: &str) -> bool {
     let (role, group) = (name(cluster), format!("{SUBJECT_PREFIX}{cluster}"));
     [REGISTRATION_ROLE, WORK_ROLE].contains(&role.as_str()) || group == MANAGED_CLUSTERS_GROUP

@@ -243,7 +243,8 @@ impl Dispatcher {
             Feed::Watch(WatcherEvent::Deleted { key, resource_version }) => {
                 self.gone(&lookup(key), version(&resource_version), now);
             }
-            // Keys that wait for the first list read the refusal. See docs/hazards.md#kind-that-may-not-be-listed.
+            // Keys that wait for the first list read the refusal. See
+            // docs/hazards-clusters.md#kind-that-may-not-be-listed.
             Feed::Watch(WatcherEvent::Refused(reason)) => {
                 for lookup in self.lookups.objects(gvk) {
                     if self.caches.answer(&lookup).is_none() {
@@ -252,7 +253,7 @@ impl Dispatcher {
                 }
             }
             // A separate lookup reads each object, now and every minute. A failed lookup reports its error. See
-            // docs/hazards.md#stale-for-ever.
+            // docs/hazards-hub.md#stale-for-ever.
             Feed::Watch(WatcherEvent::Stale) => {
                 self.lookups.expired(gvk);
                 for lookup in self.lookups.objects(gvk) {

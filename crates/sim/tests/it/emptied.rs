@@ -1,5 +1,5 @@
 //! The hub's sources of clusters and objects are empty, unreachable, moved or lost. Nothing may be deleted. See
-//! docs/hazards.md#lost-labels and the rows below it.
+//! docs/hazards-hub.md#lost-labels and the rows below it.
 
 use serde_json::json;
 

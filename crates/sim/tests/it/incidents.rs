@@ -1,7 +1,7 @@
 //! Incidents in which other tools deleted what they managed, replayed on a hub. Nothing may be deleted.
 //!
 //! The numbers refer to issues of Argo CD (`argo-cd`), Flux (`flux2`) and Open Cluster Management (`ocm`). See
-//! docs/hazards.md#failed-list and the rows below it.
+//! docs/hazards-hub.md#failed-list and the rows below it.
 
 use std::any::Any;
 use std::cell::Cell;

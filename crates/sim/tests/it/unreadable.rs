@@ -8,7 +8,7 @@ use api::cluster::v1::ManagedCluster;
 use object::{Key, Kind};
 use sim::World;
 
-/// Times that an API server accepts although our parser rejects them. See docs/hazards.md#unreadable-times.
+/// Times that an API server accepts although our parser rejects them. See docs/hazards-hub.md#unreadable-times.
 pub(crate) const TIMES: [&str; 3] =
     ["9999-12-31T23:59:59Z", "2026-01-02T03:04:05+99:99", "2026-01-02T00:00:00x5Z"];
 

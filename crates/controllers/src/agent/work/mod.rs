@@ -45,7 +45,7 @@ impl Controller for WorkController {
         let Some(on_spoke) = WorkOnSpoke::read(key, view)? else { return Ok(None) };
         let Some(work) = &on_spoke.work else { return Ok(None) };
         // The writes of the previous content say nothing about this one. See
-        // docs/hazards.md#changed-while-applied.
+        // docs/hazards-clusters.md#changed-while-applied.
         if work.metadata.generation != done.plan.generation {
             return Ok(None);
         }

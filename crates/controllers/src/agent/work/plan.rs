@@ -54,7 +54,7 @@ impl WorkOnSpoke {
         let key = Key::namespaced(&identity.cluster, &applied.spec.manifest_work_name);
         let heir = view.get::<ManifestWork>(&key)?.filter(|work| !work.is_terminating());
         let mut wanted = heir.map(|work| read(&work, |gvk| served(gvk, view))).unwrap_or_default();
-        // Leave the wanted objects to that work. See docs/hazards.md#rotated-hub.
+        // Leave the wanted objects to that work. See docs/hazards-clusters.md#rotated-hub.
         wanted.iter_mut().for_each(|wanted| wanted.owned = false);
         Ok(Self { identity, key, work: None, applied: Some(applied), wanted, before })
     }
@@ -141,7 +141,7 @@ impl WorkOnSpoke {
         let mut entries = self.inventory(&decisions);
         let (mut removals, mut gone) = (Vec::new(), Vec::new());
         // A work that an earlier process kept may be older than the inventory. See
-        // docs/hazards.md#kept-work-is-older.
+        // docs/hazards-clusters.md#kept-work-is-older.
         let is_current = view.is_listed::<ManifestWork>(Site::Hub);
         for entry in self.unwanted().filter(|_| is_current) {
             match self.remove(entry, &owner, false, view) {
@@ -161,14 +161,14 @@ impl WorkOnSpoke {
         let (later, first): (Vec<_>, Vec<_>) =
             writes.into_iter().partition(|(wanted, _)| created.contains(&wanted.meta.namespace));
         // Objects in a namespace that this plan creates are written after it. Otherwise, a rejected manifest
-        // delays no other write and no removal. See docs/hazards.md#refused-manifest-blocks-pruning.
+        // delays no other write and no removal. See docs/hazards-clusters.md#refused-manifest-blocks-pruning.
         plan.step(first.into_iter().map(|(_, action)| action).chain(removals));
         plan.step(later.into_iter().map(|(_, action)| action));
     }
 
     /// Takes over the objects of a complete work that are missing from its inventory, as after a change of the
     /// hub's URL. The inventory is written last, because it confirms that the owner references exist. See
-    /// docs/hazards.md#complete-work-moved.
+    /// docs/hazards-clusters.md#complete-work-moved.
     fn take_over(
         &self,
         plan: &mut Plan,
@@ -242,10 +242,10 @@ impl WorkOnSpoke {
 
     /// Removes all objects of a work from the spoke, then releases the AppliedManifestWork.
     ///
-    /// Custom objects are deleted first, because their operator may be in the work and must remove their
-    /// finalizers. See docs/hazards.md#operator-deleted-first. Objects that the executor may not delete are left
-    /// behind after that time, so that a cluster can leave even if the permissions of its executors were removed
-    /// first.
+    /// For some time, only custom objects are deleted, because their operator may be in the work and must remove
+    /// their finalizers. See docs/hazards-clusters.md#operator-deleted-first. After that time, objects that the
+    /// executor may not delete are left behind, so that a cluster can leave even if the permissions of its
+    /// executors were removed first.
     fn tear_down(&self, plan: &mut Plan, applied: &AppliedManifestWork, view: &impl View, now: Timestamp) {
         let Some(owner) = self.owner() else { return };
         let until = ordered_until(applied, now);
@@ -296,7 +296,7 @@ fn ordered_until(applied: &AppliedManifestWork, now: Timestamp) -> Option<Timest
 }
 
 /// Returns the write for a decision. The API server authorizes it for the executor, because only the server knows
-/// the resulting object. See docs/hazards.md#executor-ignored.
+/// the resulting object. See docs/hazards-clusters.md#executor-ignored.
 fn action(wanted: &Wanted, decision: ManifestDecision) -> Option<Action> {
     let precondition = decision.live().map(|live| Precondition {
         uid: live.uid().to_owned(),

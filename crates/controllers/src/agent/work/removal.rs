@@ -28,7 +28,7 @@ impl WorkOnSpoke {
             Err(_) => return Step::Wait,
         };
         let Ok(live) = view.object(&target) else { return Step::Wait };
-        // Another work may take over the object before the write. See docs/hazards.md#moved-object.
+        // Another work may take over the object before the write. See docs/hazards-clusters.md#moved-object.
         let mut precondition = Precondition::default();
         if let Some(live) = &live {
             live.uid().clone_into(&mut precondition.uid);

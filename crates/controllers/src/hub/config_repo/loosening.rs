@@ -1,6 +1,6 @@
 //! RolloutPolicies in a commit that would allow deletions in the same commit.
 //!
-//! With them, a commit could approve its own deletions; see docs/hazards.md#approves-itself. The policy and the
+//! With them, a commit could approve its own deletions; see docs/hazards-hub.md#approves-itself. The policy and the
 //! deleted object may belong to two ConfigRepos of one repository, and either may see the commit first. Therefore
 //! the ConfigRepo with the policy renders the others at the same commit. It does not wait for them: a suspended,
 //! late or broken ConfigRepo holds a policy and never lets it pass.
