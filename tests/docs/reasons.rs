@@ -248,7 +248,8 @@ fn every_reason_of_clusters_placements_addons_and_works_is_explained() {
     assert!(unused.is_empty(), "no file has {unused:?}");
     // The agent refers to these by constants.
     used.extend(
-        [work_reasons::FAILED, work_reasons::REJECTED, work_reasons::IGNORED_FIELDS].map(str::to_owned),
+        [work_reasons::CONTESTED, work_reasons::FAILED, work_reasons::REJECTED, work_reasons::IGNORED_FIELDS]
+            .map(str::to_owned),
     );
     assert_eq!(explained(OBJECT_PAGES), used);
 }
