@@ -57,7 +57,7 @@ pub enum Attempt {
     Done,
     /// The write failed, or was not allowed.
     Failed(ApplyRefusal),
-    /// It is applied, but the named work sets fields of the same object to other values.
+    /// It is applied, but had to be corrected, and the named work has other content for the same object.
     Contested(String),
     /// The write was not attempted, so the status does not change.
     None,
@@ -154,7 +154,7 @@ fn manifest_status(
         ),
         Attempt::Contested(other) => {
             let message = format!(
-                "the ManifestWork {other} sets fields of this object to other values, and each work undoes the changes of the other"
+                "the ManifestWork {other} has other content for this object, so each may undo the changes of the other"
             );
             Some(Observation::new(APPLIED, True, work_reasons::CONTESTED).message(message))
         }

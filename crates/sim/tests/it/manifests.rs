@@ -416,8 +416,7 @@ fn two_works_with_the_same_object_correct_it_less_and_less_often() {
     assert!((6..40).contains(&writes), "{writes}");
     let words = |world: &World| ["one", "two"].map(|name| applied(world, name).remove(0));
     let contested = |other: &str| {
-        let message =
-            "sets fields of this object to other values, and each work undoes the changes of the other";
+        let message = "has other content for this object, so each may undo the changes of the other";
         format!("True AppliedManifestContested: the ManifestWork {other} {message}")
     };
     assert_eq!(words(&world), ["two", "one"].map(contested));

@@ -71,12 +71,12 @@ impl WorkOnSpoke {
         Some(work_status(work, &self.wanted, &seen.collect::<Vec<_>>(), now))
     }
 
-    /// Returns another work on the cluster that owns an object and sets a field of it to another value.
+    /// Returns another work on the cluster that owns an object and has other content for it.
     fn rival(&self, wanted: &Wanted, live: &Object, view: &impl View) -> Option<String> {
         let ordinal = usize::try_from(wanted.meta.ordinal).ok()?;
         let own = self.work.as_ref()?.spec.workload.manifests.get(ordinal)?;
         let is_rival =
-            |other: &Manifest| disagree(own, other) && Object(other.clone()).reference() == wanted.reference;
+            |other: &Manifest| other != own && Object(other.clone()).reference() == wanted.reference;
         let prefix = self.identity.applied_name("");
         let owners =
             live.at(&["metadata", "ownerReferences"]).and_then(Value::as_array).into_iter().flatten();
@@ -117,15 +117,6 @@ impl WorkOnSpoke {
         let needed = Key::cluster(&wanted.meta.namespace);
         self.wanted.iter().find(|other| other.is_namespace() && other.reference.key == needed)
     }
-}
-
-/// Returns true if two manifests set a field to different values. A list counts as one value.
-fn disagree(one: &Manifest, other: &Manifest) -> bool {
-    one.iter().any(|(field, value)| match (value, other.get(field)) {
-        (_, None) => false,
-        (Value::Object(one), Some(Value::Object(other))) => disagree(one, other),
-        (one, Some(other)) => one != other,
-    })
 }
 
 fn deleting(work: &ManifestWork, done: &Executed, now: Timestamp) -> ManifestWorkStatus {
