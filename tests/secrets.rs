@@ -155,7 +155,7 @@ async fn encrypted_files_become_secrets_and_their_plaintext_is_nowhere_else() {
     ];
     eventually("the commit waits for approval", async || {
         let held = kubectl.run(&held);
-        held.contains("more") && held.contains(&second)
+        held.contains("(hidden)") && held.contains("more") && held.contains(&second)
     })
     .await;
     assert_hidden("the plan that waits", &kubectl.run(&held));

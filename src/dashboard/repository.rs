@@ -8,8 +8,14 @@ use super::html::{ago, list, state};
 use super::reasons;
 use super::shown::Shown;
 use super::state::State;
-use controllers::hub::overview::{CommitSummary, HeldObjects, ReportSummary, Repository};
+use controllers::hub::overview::{
+    CommitSummary, HeldChange, HeldField, HeldFields, HeldObjects, ReportSummary, Repository,
+};
+use engine::plural::counted;
 use object::text::short_commit;
+
+/// The number of changes whose fields are unfolded at first.
+const UNFOLDED: usize = 3;
 
 /// Returns the content of the page; `None` if the repository does not exist or the visitor may not see it.
 pub(super) fn content(name: &str, shown: &Shown, now: Timestamp) -> Option<Markup> {
@@ -18,7 +24,7 @@ pub(super) fn content(name: &str, shown: &Shown, now: Timestamp) -> Option<Marku
     Some(html! {
         p .small.dim { a #back href="./" { "Fleet" } " / " a #all href="repositories" { "Repositories" } }
         (head(repository, has_buttons))
-        @if !repository.held_plan.is_empty() { (plan(repository, has_buttons)) }
+        @if !repository.held_plan.is_empty() { (plan(repository, has_buttons)) (fields(repository)) }
         @if let Some(pending) = &repository.held_deletions { (deletions(repository, pending, has_buttons)) }
         (facts(repository, now))
         div .split {
@@ -102,7 +108,7 @@ fn facts(repository: &Repository, now: Timestamp) -> Markup {
 
 /// Returns the plan that waits for an approval: its verdict, its changes and the button.
 fn plan(repository: &Repository, has_buttons: bool) -> Markup {
-    let Repository { name, url, seen, applied, held_plan, held_changes, .. } = repository;
+    let Repository { url, seen, applied, held_plan, held_changes, .. } = repository;
     let changes: Vec<_> = held_changes.iter().map(|change| change.what.as_str()).collect();
     let compared =
         web(url).filter(|_| !applied.is_empty()).map(|web| format!("{web}/compare/{applied}...{seen}"));
@@ -131,11 +137,77 @@ fn plan(repository: &Repository, has_buttons: bool) -> Markup {
                 }
                 div .lists { (actions::object_lists(repository)) }
                 p .small.dim {
-                    "In a clone, " code { "wheelwright plan --hub KUBECONFIG --config-repo " (name) " --head " (short_commit(seen)) }
-                    " shows each field and the batches of clusters. Without this page, approve it with the annotation "
+                    "In a clone, " (plan_command(repository))
+                    " shows every field and the batches of clusters. Without this page, approve it with the annotation "
                     code { "gitops.wheelwright.dev/approve-plan=" (held_plan) } "."
                 }
             }
+        }
+    }
+}
+
+/// Returns the command that shows a waiting plan in full.
+fn plan_command(repository: &Repository) -> Markup {
+    let Repository { name, seen, .. } = repository;
+    html! { code { "wheelwright plan --hub KUBECONFIG --config-repo " (name) " --head " (short_commit(seen)) } }
+}
+
+/// Returns the fields that the waiting plan changes. Objects with the same change share an entry.
+fn fields(repository: &Repository) -> Markup {
+    let HeldFields { changes, unlisted } = &repository.held_fields;
+    html! {
+        @if !changes.is_empty() {
+            section .panel aria-labelledby="changes" {
+                header {
+                    h2 #changes { "Changes" }
+                    span .small.dim {
+                        (counted(repository.held_fields.total(), "object")) " in "
+                        (counted(changes.len(), "different change"))
+                    }
+                }
+                ul .rows {
+                    @for (number, one) in changes.iter().enumerate() { li { (change(number, one)) } }
+                }
+                @if *unlisted > 0 {
+                    p .note.small.dim {
+                        "The fields of " (counted(*unlisted, "more object")) " are not listed here. "
+                        (plan_command(repository)) " shows them."
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns a change of fields and its objects.
+fn change(number: usize, change: &HeldChange) -> Markup {
+    let HeldChange { is_new, objects, more, fields, more_fields } = change;
+    let total = change.total();
+    let names = objects.join(", ");
+    html! {
+        details id={ "change:" (number) } open[number < UNFOLDED] {
+            summary id={ "open:change:" (number) } {
+                b {
+                    @if *is_new { "+ " } @else { "~ " }
+                    @match (is_new, total) {
+                        (_, 1) => { (names) }
+                        (true, _) => { "The same fields in " (total) " new objects" }
+                        (false, _) => { "The same change in " (total) " objects" }
+                    }
+                }
+            }
+            @if total > 1 { p .small.dim.why { (names) @if *more > 0 { " and " (more) " more" } } }
+            @if fields.is_empty() { p .small.dim { "No field of the hub differs." } }
+            @else {
+                div .diff {
+                    @for HeldField { path, before, after } in fields {
+                        span { (path) }
+                        @if !before.is_empty() { del { "− " (before) } }
+                        @if !after.is_empty() { ins { "+ " (after) } }
+                    }
+                }
+            }
+            @if *more_fields > 0 { p .small.dim { "and " (counted(*more_fields, "more field")) } }
         }
     }
 }

@@ -184,6 +184,26 @@ fn a_rollout_is_taken_back(page: &mut Chromium) {
     check_accessibility(page);
 }
 
+/// Returns the status of a ConfigRepo with a plan and deletions that wait for an approval.
+fn held_plan() -> Value {
+    let object =
+        |kind: &str, name: &str| json!({"version": "", "kind": kind, "namespace": "fleet", "name": name});
+    let field =
+        |path: &str, before: &str, after: &str| json!({"path": path, "before": before, "after": after});
+    let settings: Vec<_> = (1..=10).map(|n| object("ConfigMap", &format!("settings-{n:02}"))).collect();
+    let shared = json!({"total": 40, "objects": settings, "moreFields": 0, "fields": [
+        field("data.webhookTimeout", "\"5s\"", "\"10s\""), field("data.failurePolicy", "", "\"Ignore\"")]});
+    let placement = json!({"total": 1, "objects": [object("Placement", "edge")], "moreFields": 0,
+        "fields": [field("spec.numberOfClusters", "3", "12"), field("spec.tolerations[0].key", "\"down\"", "")]});
+    let new = json!({"total": 1, "objects": [object("ConfigMap", "new")], "moreFields": 3,
+        "fields": [field("data.mode", "", "\"enforce\"")]});
+    let changes = json!({
+        "changed": {"total": 41, "objects": settings, "changes": [shared, placement]},
+        "created": {"total": 2, "objects": [object("ConfigMap", "new")], "changes": [new]}});
+    let deletions = json!({"approval": "0123", "total": 1});
+    json!({"heldPlan": "c0de", "heldChanges": changes, "heldDeletions": deletions})
+}
+
 /// A person reviews a plan on the page of its repository, and follows a condition to its documentation.
 fn a_plan_is_reviewed(page: &mut Chromium) {
     page.wait_for_text("Plan waits");
@@ -191,6 +211,8 @@ fn a_plan_is_reviewed(page: &mut Chromium) {
     page.wait_for_button("Approve the plan of fleet/fleet");
     page.wait_for_text("2 objects to create or take over");
     page.wait_for_text("ConfigMap fleet/new");
+    page.wait_for_text("The same change in 40 objects");
+    page.wait("document.querySelector('.diff del').textContent === '− \"5s\"'");
     page.wait_for_button("Approve the deletions of fleet/fleet");
     page.wait(
         "document.querySelector('a[href^=\"https://git.example.com/fleet/commit/3e60d680\"]') !== null",
@@ -350,11 +372,7 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
             &tolerant,
         ]);
         page.wait_for_button("Approve the start of");
-        let map = json!({"version": "", "kind": "ConfigMap", "namespace": "fleet", "name": "new"});
-        let changes = json!({"created": {"total": 2, "objects": [map]}});
-        let deletions = json!({"approval": "0123", "total": 1});
-        let held = json!({"heldPlan": "c0de", "heldChanges": changes, "heldDeletions": deletions});
-        let held = json!({"status": held}).to_string();
+        let held = json!({"status": held_plan()}).to_string();
         kubectl.run(&[&["patch"], &of_repository[..], &["-p", &held]].concat());
         a_plan_is_reviewed(&mut page);
         page.press("[...document.querySelectorAll('button')].find(one => one.textContent.startsWith('Approve the start')).click()");

@@ -3,6 +3,7 @@
 
 pub mod addon;
 mod applier;
+pub mod changes;
 pub mod cluster_manager;
 #[cfg(test)]
 #[path = "../../../tests/fuzz/driver.rs"]

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::content::field_changes;
 use super::fleet::{self, PreviewWorkload, all, decisions, get, workloads};
 use super::results::{
     Batch, ChangeType, EarlierRollout, HeldRemoval, IncompleteRollout, ObjectChange, PlacementPreview,
@@ -20,6 +19,7 @@ use api::names::replica_set_conditions::PLACEMENT_ROLLED_OUT;
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::addon::progress::COMPLETED;
+use engine::changes::field_changes;
 use engine::sync::ObjectId;
 use object::{Key, Metadata as _, Object};
 use store::Store;

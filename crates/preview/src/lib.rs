@@ -12,7 +12,6 @@
 //! The simulator of the tests runs controllers on stores, too, with the same watches, lookups, writes and workloads.
 
 mod changes;
-mod content;
 mod definitions;
 mod error;
 mod execute;
@@ -31,7 +30,6 @@ mod timeline;
 mod watch;
 pub mod workload;
 
-pub use content::FieldChange;
 pub use definitions::install;
 pub use error::PreviewError;
 pub use execute::{Branches, Servers, execute, unavailable};

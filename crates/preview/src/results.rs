@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use super::content::FieldChange;
+use engine::changes::FieldChange;
 use engine::rollout::removal::REMOVAL_TOKEN;
 use object::{Key, hex};
 

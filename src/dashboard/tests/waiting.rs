@@ -4,7 +4,7 @@ use super::super::rights::{Right, Rights};
 use super::super::rollout;
 use super::super::shown::Shown;
 use super::{content, content_for, fleet, repository_page, rollout_page};
-use controllers::hub::overview::{ObjectList, StageSummary};
+use controllers::hub::overview::{HeldChange, HeldField, HeldFields, ObjectList, StageSummary};
 use controllers::undo::{Undo, UndoEffect};
 use engine::rollout::ClusterState;
 use engine::rollout::decision::Stage;
@@ -147,6 +147,47 @@ fn a_plan_that_waits_for_its_approval_has_the_objects_that_it_changes() {
     assert!(content(&fleet).contains("11 objects to change"));
     fleet.repositories[0].held_plan.clear();
     assert!(!(content(&fleet) + &repository_page(&fleet)).contains("objects to change"), "no plan waits");
+}
+
+#[test]
+fn a_plan_that_waits_has_its_fields_once_for_equal_changes() {
+    let field = |path: &str, before: &str, after: &str| HeldField {
+        path: path.into(),
+        before: before.into(),
+        after: after.into(),
+    };
+    let shared = HeldChange {
+        is_new: false,
+        objects: vec!["ConfigMap a".into(), "ConfigMap <i>".into()],
+        more: 38,
+        fields: vec![field("data.k", "\"1\"", "\"<b>\""), field("data.gone", "\"x\"", "")],
+        more_fields: 3,
+    };
+    let new = HeldChange {
+        is_new: true,
+        objects: vec!["Placement fleet/all".into()],
+        fields: vec![field("spec.numberOfClusters", "", "3")],
+        ..HeldChange::default()
+    };
+    let mut fleet = fleet(1);
+    fleet.repositories[0].seen = "0123456789abcdef".into();
+    fleet.repositories[0].held_fields = HeldFields { changes: vec![shared, new], unlisted: 7 };
+    let html = repository_page(&fleet);
+    for text in [
+        "41 objects in 2 different changes",
+        "<b>~ The same change in 40 objects</b>",
+        "ConfigMap a, ConfigMap &lt;i&gt; and 38 more",
+        "<span>data.k</span><del>− &quot;1&quot;</del><ins>+ &quot;&lt;b&gt;&quot;</ins>",
+        "<span>data.gone</span><del>− &quot;x&quot;</del></div>",
+        "and 3 more fields",
+        "<b>+ Placement fleet/all</b>",
+        "<span>spec.numberOfClusters</span><ins>+ 3</ins>",
+        "The fields of 7 more objects are not listed here. <code>wheelwright plan --hub KUBECONFIG --config-repo a/fleet --head 0123456789ab</code>",
+    ] {
+        assert!(html.contains(text), "{text}: {html}");
+    }
+    fleet.repositories[0].held_plan.clear();
+    assert!(!repository_page(&fleet).contains("different change"), "no plan waits");
 }
 
 #[test]

@@ -43,7 +43,8 @@ use reconcile::{Controller, Plan, Query, Read, View, Watches};
 
 pub use self::cluster::{ClusterSummary, Mark};
 pub use self::repository::{
-    CommitSummary, ConditionSummary, HeldObjects, ObjectList, ReportSummary, Repository, unanswered,
+    CommitSummary, ConditionSummary, HeldChange, HeldField, HeldFields, HeldObjects, ObjectList,
+    ReportSummary, Repository, unanswered,
 };
 
 /// Reads the input of an [`Overview`] without writing anything. It fills the caches of a process that shows the

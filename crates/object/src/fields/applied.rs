@@ -10,7 +10,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::walk::{self, key_of, set_of};
 use super::{Element, FieldSet, Owners};
@@ -181,21 +181,9 @@ fn owns(member: bool, below: &FieldSet, value: &Value) -> bool {
         _ if below.is_empty() => member,
         Value::Object(fields) => fields.iter().all(|(name, value)| owns_field(below, name, value)),
         Value::Array(items) => items.iter().all(|item| {
-            let mut same = below.elements().filter(|(element, ..)| is_item(element, item));
+            let mut same = below.elements().filter(|(element, ..)| element.is_item(item));
             same.any(|(_, member, below)| owns(member, below, item))
         }),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => member,
-    }
-}
-
-/// Returns true if an element identifies a list item. The item may lack a key that the server has defaulted.
-fn is_item(element: &Element, item: &Value) -> bool {
-    match element {
-        Element::Key(key) => {
-            let key: Map<String, Value> = serde_json::from_str(key).unwrap_or_default();
-            key.iter().all(|(name, value)| item.get(name).is_none_or(|own| own == value))
-        }
-        Element::Value(value) => serde_json::from_str(value).is_ok_and(|value: Value| value == *item),
-        Element::Field(_) | Element::Index(_) => false,
     }
 }

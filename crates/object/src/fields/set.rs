@@ -51,6 +51,18 @@ impl Element {
             Self::Index(index) => format!("i:{index}"),
         }
     }
+
+    /// Returns true if the element identifies a list item. The item may lack a key that the server has defaulted.
+    pub(super) fn is_item(&self, item: &Value) -> bool {
+        match self {
+            Self::Key(key) => {
+                let key: Map<String, Value> = serde_json::from_str(key).unwrap_or_default();
+                key.iter().all(|(name, value)| item.get(name).is_none_or(|own| own == value))
+            }
+            Self::Value(value) => serde_json::from_str(value).is_ok_and(|value: Value| value == *item),
+            Self::Field(_) | Self::Index(_) => false,
+        }
+    }
 }
 
 /// Formats a step of a path as upstream does: `.name`, `[name="x"]`, `[="x"]`, `[3]`.
@@ -99,6 +111,12 @@ impl FieldSet {
     /// Returns the entry of an element: whether the element is in the set, and the paths below it.
     pub fn at(&self, element: &Element) -> Option<(bool, &FieldSet)> {
         self.nodes.get(element).map(|node| (node.member, &node.below))
+    }
+
+    /// Returns the entry of a list item: whether the item is in the set, and the paths below it.
+    pub fn of_item(&self, item: &Value) -> Option<(bool, &Self)> {
+        let mut entries = self.elements().filter(|(element, ..)| element.is_item(item));
+        entries.next().map(|(_, member, below)| (member, below))
     }
 
     /// Returns every element with whether it is in the set, and the paths below it.

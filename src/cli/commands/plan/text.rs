@@ -6,13 +6,13 @@ use jiff::SignedDuration;
 use serde_json::Value;
 
 use api::names::APPROVE_PLAN_ANNOTATION;
+use engine::changes::FieldChange;
 use engine::plural::counted;
 use object::duration;
 use object::text::{plain, short_commit};
 use preview::{
-    ChangeType, EarlierRollout, FieldChange, HeldObjects, HeldRemoval, IncompleteRollout, ObjectChange,
-    PlacementPreview, Preview, RepoPreview, RolloutChanges, RolloutWait, Verdict, WorkChange,
-    WorkloadPreview,
+    ChangeType, EarlierRollout, HeldObjects, HeldRemoval, IncompleteRollout, ObjectChange, PlacementPreview,
+    Preview, RepoPreview, RolloutChanges, RolloutWait, Verdict, WorkChange, WorkloadPreview,
 };
 
 /// The maximum number of clusters per list.

@@ -222,7 +222,7 @@ pub struct HeldChanges {
     pub unknown: Unknown,
 }
 
-/// Number of some objects, and the first of them.
+/// Number of some objects, the first of them, and their fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ListedObjects {
     /// Number of the objects.
@@ -230,6 +230,48 @@ pub struct ListedObjects {
     /// First of these objects, up to 10.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<InventoryEntry>,
+    /// Changes of fields, those of the most objects first. The changes of some objects are left out if they are too
+    /// many or too large. Deleted objects have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<SharedChange>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// A change of fields that is the same in some objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SharedChange {
+    /// Number of the objects.
+    pub total: i32,
+    /// First of these objects, up to 10.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<InventoryEntry>,
+    /// First of the fields, up to 20.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<ChangedField>,
+    /// Number of fields that are not listed.
+    #[serde(default)]
+    pub more_fields: i32,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// A field that changes, with its values as JSON. Long values are cut off, and values of Secrets are hidden.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ChangedField {
+    /// Path of the field, such as `spec.template.spec.containers[name=app].image`.
+    pub path: String,
+    /// Value on the hub. Empty if the field is added, or if the ConfigRepo has not applied the object yet.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub before: String,
+    /// Value in the commit. Empty if the field is removed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub after: String,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]

@@ -21,9 +21,9 @@ pub use config_repo_report::{
     BranchDeletedPolicy, CommitAuthor, CommitStatusProvider, ConfigRepoReport, ProviderType, RewrittenPolicy,
 };
 pub use config_repo_status::{
-    ApprovedDeletions, ConfigRepoStatus, CorrectedObject, DriftStatus, HeldChanges, HeldDeletions,
-    InventoryEntry, ListedObjects, PushedReport, RandomValues, RecentDeletion, RecentResult, RemoteChart,
-    ReportStatus, Revision, UnchangeableObject, UnhealthyObjects,
+    ApprovedDeletions, ChangedField, ConfigRepoStatus, CorrectedObject, DriftStatus, HeldChanges,
+    HeldDeletions, InventoryEntry, ListedObjects, PushedReport, RandomValues, RecentDeletion, RecentResult,
+    RemoteChart, ReportStatus, Revision, SharedChange, UnchangeableObject, UnhealthyObjects,
 };
 pub use ignored_fields::IgnoredFields;
 pub use rollout_policy::{

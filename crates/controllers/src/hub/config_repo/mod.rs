@@ -13,6 +13,7 @@ mod drift;
 mod event;
 mod failed;
 mod gate;
+mod held_changes;
 mod identity;
 mod index;
 mod inventory;

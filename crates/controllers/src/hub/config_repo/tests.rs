@@ -24,6 +24,7 @@ mod fence;
 mod fields;
 mod freeze;
 mod health;
+mod held_changes;
 mod history;
 mod inventory;
 mod loosening;

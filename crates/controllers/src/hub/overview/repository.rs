@@ -8,8 +8,9 @@ use crate::MESSAGE;
 use api::Condition;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{
-    ConfigRepo, ConfigRepoStatus, CorrectedObject, HeldChanges, HeldDeletions, InventoryEntry, ListedObjects,
-    PushedReport, RecentDeletion, RecentResult, ReportStatus, Revision, UnhealthyObjects,
+    ChangedField, ConfigRepo, ConfigRepoStatus, CorrectedObject, HeldChanges, HeldDeletions, InventoryEntry,
+    ListedObjects, PushedReport, RecentDeletion, RecentResult, ReportStatus, Revision, SharedChange,
+    UnhealthyObjects,
 };
 use api::names::{APPROVE_DELETION_ANNOTATION, gitops_conditions};
 use engine::plural::counted;
@@ -62,6 +63,9 @@ pub struct Repository {
     pub held_plan: String,
     /// The objects that the waiting plan creates, changes and deletes.
     pub held_changes: Vec<ObjectList>,
+    /// The fields that the waiting plan changes. Omitted in the JSON of `wheelwright status`.
+    #[serde(skip)]
+    pub held_fields: HeldFields,
     /// The last results of commits, newest first.
     pub history: Vec<CommitSummary>,
     /// Other objects in the status: unhealthy, corrected, recreated and deleted ones.
@@ -123,12 +127,12 @@ impl ObjectList {
     }
 
     /// Returns the lists of the changes in a held plan.
-    fn from_held_changes(changes: HeldChanges) -> Vec<Self> {
+    fn from_held_changes(changes: &HeldChanges) -> Vec<Self> {
         let HeldChanges { created, changed, deleted, unknown: _ } = changes;
         let lists = [(created, "to create or take over"), (changed, "to change"), (deleted, "to delete")];
-        let list = |(listed, what): (Option<ListedObjects>, &str)| {
-            let ListedObjects { total, objects, unknown: _ } = listed?;
-            Self::new(usize::try_from(total).unwrap_or_default(), objects.iter().map(named), what)
+        let list = |(listed, what): (&Option<ListedObjects>, &str)| {
+            let ListedObjects { total, objects, changes: _, unknown: _ } = listed.as_ref()?;
+            Self::new(number(*total), objects.iter().map(named), what)
         };
         lists.into_iter().filter_map(list).collect()
     }
@@ -138,8 +142,7 @@ impl ObjectList {
         let unhealthy = status.unhealthy.as_ref().and_then(|unhealthy| {
             let UnhealthyObjects { digest: _, since, total, objects, unknown: _ } = unhealthy;
             let since = since.as_ref().map(|since| format!(" since {}", since.0)).unwrap_or_default();
-            let total = usize::try_from(*total).unwrap_or_default();
-            Self::new(total, objects.iter().map(named), &format!("not healthy{since}"))
+            Self::new(number(*total), objects.iter().map(named), &format!("not healthy{since}"))
         });
         let corrected = status.drift.iter().flat_map(|drift| &drift.corrected);
         let mut deleted: Vec<_> = status.recent_deletions.iter().collect();
@@ -160,6 +163,89 @@ impl ObjectList {
         ];
         lists.into_iter().flatten().collect()
     }
+}
+
+/// The fields that a held plan changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeldFields {
+    /// The different changes, those of existing objects first.
+    pub changes: Vec<HeldChange>,
+    /// Number of new and changed objects whose fields are not listed.
+    pub unlisted: usize,
+}
+
+/// A change of fields that is the same in some objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeldChange {
+    /// True if the objects are created or taken over.
+    pub is_new: bool,
+    /// The first objects.
+    pub objects: Vec<String>,
+    /// Number of further objects.
+    pub more: usize,
+    /// The first fields.
+    pub fields: Vec<HeldField>,
+    /// Number of further fields.
+    pub more_fields: usize,
+}
+
+/// A field that changes, with its values as JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeldField {
+    /// The path of the field.
+    pub path: String,
+    /// The value before; empty if there is none.
+    pub before: String,
+    /// The value after; empty if there is none.
+    pub after: String,
+}
+
+impl HeldFields {
+    fn from_held_changes(changes: &HeldChanges) -> Self {
+        let HeldChanges { created, changed, deleted: _, unknown: _ } = changes;
+        let mut fields = Self::default();
+        for (listed, is_new) in [(changed, false), (created, true)] {
+            let Some(ListedObjects { total, objects: _, changes, unknown: _ }) = listed else { continue };
+            let listed: usize = changes.iter().map(|change| number(change.total)).sum();
+            fields.unlisted += number(*total).saturating_sub(listed);
+            fields.changes.extend(changes.iter().map(|change| HeldChange::new(change, is_new)));
+        }
+        fields
+    }
+
+    /// Returns the number of objects whose fields are listed.
+    pub fn total(&self) -> usize {
+        self.changes.iter().map(HeldChange::total).sum()
+    }
+}
+
+impl HeldChange {
+    fn new(change: &SharedChange, is_new: bool) -> Self {
+        let SharedChange { total, objects, fields, more_fields, unknown: _ } = change;
+        Self {
+            is_new,
+            objects: objects.iter().map(|entry| plain(&named(entry), MESSAGE)).collect(),
+            more: number(*total).saturating_sub(objects.len()),
+            fields: fields.iter().map(HeldField::new).collect(),
+            more_fields: number(*more_fields),
+        }
+    }
+
+    /// Returns the number of objects.
+    pub fn total(&self) -> usize {
+        self.objects.len() + self.more
+    }
+}
+
+impl HeldField {
+    fn new(ChangedField { path, before, after, unknown: _ }: &ChangedField) -> Self {
+        let [path, before, after] = [path, before, after].map(|text| plain(text, MESSAGE));
+        Self { path, before, after }
+    }
+}
+
+fn number(count: i32) -> usize {
+    usize::try_from(count).unwrap_or_default()
 }
 
 fn named(entry: &InventoryEntry) -> String {
@@ -201,10 +287,9 @@ pub struct HeldObjects {
 impl HeldObjects {
     fn from_deletions(held: HeldDeletions) -> Self {
         let HeldDeletions { approval, total, objects, until, unknown: _ } = held;
-        let total = usize::try_from(total).unwrap_or_default();
         Self {
             approval,
-            more: total.saturating_sub(objects.len()),
+            more: number(total).saturating_sub(objects.len()),
             objects: objects.iter().map(|entry| plain(&named(entry), MESSAGE)).collect(),
             until: until.map(|until| until.0.to_string()).unwrap_or_default(),
         }
@@ -260,6 +345,7 @@ impl Repository {
         let is_true = |type_| find_condition(&status.conditions, type_).is_some_and(Condition::is_true);
         let seen_at = status.seen.as_ref().and_then(|seen| seen.since.as_ref());
         let history = status.history.iter().map(judged).collect();
+        let held_changes = status.held_changes.clone().unwrap_or_default();
         let objects = ObjectList::all(&status);
         let report = status.report.unwrap_or_default();
         Self {
@@ -283,7 +369,8 @@ impl Repository {
             suspended: repo.spec.suspend,
             held_deletions: status.held_deletions.map(HeldObjects::from_deletions),
             held_plan: status.held_plan,
-            held_changes: ObjectList::from_held_changes(status.held_changes.unwrap_or_default()),
+            held_changes: ObjectList::from_held_changes(&held_changes),
+            held_fields: HeldFields::from_held_changes(&held_changes),
             history,
             objects,
             report: self::report(&report),
@@ -406,6 +493,27 @@ mod tests {
         };
         let lists = [list("12 objects to create or take over", 11), list("1 object to delete", 0)];
         assert_eq!(repository.held_changes, lists);
+    }
+
+    #[test]
+    fn the_fields_of_a_held_plan_are_those_of_its_status_and_other_objects_are_counted() {
+        let map = json!({"version": "", "kind": "ConfigMap", "namespace": "n", "name": "m"});
+        let field = json!({"path": "data.k", "before": "\"1\"", "after": "\"2\u{202e}\""});
+        let change = json!({"total": 3, "objects": [map], "fields": [field], "moreFields": 4});
+        let repo = json!({"metadata": {"name": "r"}, "spec": {"url": "https://git.example.com/f.git"}, "status": {
+            "heldPlan": "c0de", "heldChanges": {"created": {"total": 2}, "deleted": {"total": 7},
+                "changed": {"total": 8, "objects": [map], "changes": [change]}}}});
+        let repository = Repository::from_config_repo(&serde_json::from_value(repo).unwrap());
+        let field = HeldField { path: "data.k".into(), before: "\"1\"".into(), after: "\"2\"".into() };
+        let change = HeldChange {
+            is_new: false,
+            objects: vec!["ConfigMap n/m".into()],
+            more: 2,
+            fields: vec![field],
+            more_fields: 4,
+        };
+        assert_eq!(repository.held_fields, HeldFields { changes: vec![change], unlisted: 5 + 2 });
+        assert_eq!(repository.held_fields.total(), 3);
     }
 
     #[test]

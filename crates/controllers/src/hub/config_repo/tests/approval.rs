@@ -9,7 +9,7 @@ fn hub() -> Hub {
     Hub::new(json!({"planApproval": "Required"}))
 }
 
-fn approve(hub: &mut Hub, approval: &str) -> String {
+pub(super) fn approve(hub: &mut Hub, approval: &str) -> String {
     hub.repo(json!({"planApproval": "Required"}), json!({names::APPROVE_PLAN_ANNOTATION: approval}));
     hub.run()
 }
