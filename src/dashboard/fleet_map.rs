@@ -1,10 +1,13 @@
 //! The fleet as a map of cells. A cell is a cluster in its most urgent state.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{Display, Formatter};
+use std::rc::Rc;
 
 use jiff::Timestamp;
 use maud::{Markup, html};
 
+use super::html::legend;
 use super::paging::{address, encoded};
 use super::shown::Shown;
 use super::state::State;
@@ -29,8 +32,8 @@ const NAMED: usize = 24;
 pub(super) struct Cell<'a> {
     pub(super) name: &'a str,
     pub(super) state: State,
-    /// The state in words, and the workload with this state.
-    pub(super) label: String,
+    /// The state in words.
+    pub(super) label: CellLabel<'a>,
     /// The version of that workload on the cluster; empty if there is no workload.
     pub(super) version: &'a str,
     /// The reason for the state; empty if there is none.
@@ -40,22 +43,50 @@ pub(super) struct Cell<'a> {
     /// The latest time at which the state ends.
     pub(super) until: Option<Timestamp>,
     /// The group in the rollout.
-    pub(super) group: String,
+    pub(super) group: Rc<str>,
+}
+
+/// The state of a cell in words. Large fleets have thousands of cells, and most of their labels are not shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CellLabel<'a> {
+    /// No rollout decides the state.
+    Text(&'static str),
+    /// The state in a rollout, with the name of its workload if it is not empty.
+    Rollout(&'a ClusterSummary, &'a str),
+}
+
+impl Display for CellLabel<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Rollout(cluster, "") => f.write_str(&cluster.label()),
+            Self::Rollout(cluster, workload) => write!(f, "{} ({workload})", cluster.label()),
+        }
+    }
 }
 
 impl<'a> Cell<'a> {
     /// Returns the cell of a cluster in a group of a workload.
-    pub(super) fn new(cluster: &'a ClusterSummary, workload: &str, group: &str) -> Self {
+    pub(super) fn new(cluster: &'a ClusterSummary, workload: &str, group: Rc<str>) -> Self {
         Self {
             name: &cluster.name,
             state: State::from_cluster(cluster),
-            label: cluster.label(),
+            label: CellLabel::Rollout(cluster, ""),
             version: cluster.version(workload),
             reason: &cluster.message,
             since: cluster.since,
             until: cluster.state.ends(),
-            group: group.to_owned(),
+            group,
         }
+    }
+
+    /// Returns the cell with a label that names the workload.
+    fn with_workload(self, workload: &'a str) -> Self {
+        let label = match self.label {
+            CellLabel::Rollout(cluster, _) => CellLabel::Rollout(cluster, workload),
+            CellLabel::Text(_) => self.label,
+        };
+        Self { label, ..self }
     }
 }
 
@@ -71,8 +102,9 @@ fn group_title(group: &GroupSummary) -> String {
 pub(super) fn cells_of(workload: &WorkloadSummary) -> Vec<Cell<'_>> {
     let mut cells = Vec::new();
     for group in &workload.groups {
-        let title = group_title(group);
-        cells.extend(group.clusters.iter().map(|cluster| Cell::new(cluster, &workload.name, &title)));
+        let title: Rc<str> = group_title(group).into();
+        let cell = |cluster| Cell::new(cluster, &workload.name, Rc::clone(&title));
+        cells.extend(group.clusters.iter().map(cell));
     }
     cells
 }
@@ -87,11 +119,10 @@ pub(super) fn cells(shown: &Shown) -> Vec<Cell<'_>> {
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for workload in workloads {
         for cell in cells_of(workload) {
-            let cell = Cell { label: format!("{} ({})", cell.label, workload.name), ..cell };
+            let cell = cell.with_workload(&workload.name);
             match places.get(cell.name).and_then(|place| cells.get_mut(*place)) {
                 Some(known) if cell.state < known.state => {
-                    let group = std::mem::take(&mut known.group);
-                    *known = Cell { group, ..cell };
+                    *known = Cell { group: Rc::clone(&known.group), ..cell };
                 }
                 Some(_) => {}
                 None => {
@@ -102,15 +133,16 @@ pub(super) fn cells(shown: &Shown) -> Vec<Cell<'_>> {
         }
     }
     let clusters = &overview.clusters;
+    let no_rollout: Rc<str> = "No rollout".into();
     let idle = |name| Cell {
         name,
         state: State::Idle,
-        label: "No rollout".into(),
+        label: CellLabel::Text("No rollout"),
         version: "",
         reason: "",
         since: None,
         until: None,
-        group: "No rollout".into(),
+        group: Rc::clone(&no_rollout),
     };
     let names = clusters.labels.keys().map(String::as_str);
     cells.extend(names.filter(|name| !places.contains_key(name)).map(idle));
@@ -118,7 +150,8 @@ pub(super) fn cells(shown: &Shown) -> Vec<Cell<'_>> {
         clusters.troubled.iter().map(|one| (one.name.as_str(), one.message.as_str())).collect();
     for cell in cells.iter_mut().filter(|cell| cell.state > State::Unreachable) {
         if let Some(reason) = silent.get(cell.name) {
-            (cell.state, cell.label, cell.reason) = (State::Unreachable, "Not available".into(), reason);
+            cell.label = CellLabel::Text("Not available");
+            (cell.state, cell.reason) = (State::Unreachable, reason);
             (cell.since, cell.until) = (None, None);
         }
     }
@@ -154,19 +187,26 @@ impl<'q> Grouping<'q> {
         }
     }
 
-    /// Returns the title of a cell's group, and the fields of the table that select it.
-    fn group<'c>(self, cell: &'c Cell<'_>, shown: &'c Shown) -> (&'c str, [(&'static str, String); 1]) {
-        let label = |key: &str| shown.label(cell.name, key);
+    /// Returns the value of the property of a cell; `None` if it has none.
+    fn value<'c>(self, cell: &'c Cell<'_>, shown: &'c Shown) -> Option<&'c str> {
         match self {
-            Self::Rollout => (&cell.group, [("group", cell.group.clone())]),
-            Self::Set => match label(CLUSTER_SET_LABEL) {
-                Some(set) => (set, [("set", set.to_owned())]),
-                None => ("No set", [("label", format!("!{CLUSTER_SET_LABEL}"))]),
-            },
-            Self::Label(key) => match label(key) {
-                Some(value) => (value, [("label", format!("{key}={value}"))]),
-                None => ("No value", [("label", format!("!{key}"))]),
-            },
+            Self::Rollout => Some(&cell.group),
+            Self::Set => shown.label(cell.name, CLUSTER_SET_LABEL),
+            Self::Label(key) => shown.label(cell.name, key),
+        }
+    }
+
+    /// Returns the title of the cells with a value, and the field of the table that selects them.
+    fn group(self, value: Option<&str>) -> (&str, (&'static str, String)) {
+        match (self, value) {
+            (Self::Rollout, value) => {
+                let group = value.unwrap_or_default();
+                (group, ("group", group.to_owned()))
+            }
+            (Self::Set, Some(set)) => (set, ("set", set.to_owned())),
+            (Self::Set, None) => ("No set", ("label", format!("!{CLUSTER_SET_LABEL}"))),
+            (Self::Label(key), Some(value)) => (value, ("label", format!("{key}={value}"))),
+            (Self::Label(key), None) => ("No value", ("label", format!("!{key}"))),
         }
     }
 }
@@ -215,27 +255,28 @@ fn label_keys(shown: &Shown) -> Vec<&str> {
 /// A group of cells.
 struct Group<'c> {
     title: &'c str,
-    /// The fields of the table that select it.
-    fields: [(&'static str, String); 1],
+    /// The field of the table that selects it.
+    field: (&'static str, String),
     cells: Vec<&'c Cell<'c>>,
 }
 
 impl Group<'_> {
     /// Returns the address of the table with the clusters of the group in a state, or of all.
     fn address(&self, state: &str) -> String {
-        let fields = self.fields.iter().map(|(name, value)| (*name, value.as_str()));
-        address("clusters", &fields.chain([("state", state)]).collect::<Vec<_>>(), 1)
+        let (name, value) = &self.field;
+        address("clusters", &[(*name, value.as_str()), ("state", state)], 1)
     }
 }
 
 /// Returns the groups of cells: groups of a rollout in its order, others by title.
 fn groups<'c>(cells: &'c [Cell<'c>], grouping: Grouping<'_>, shown: &'c Shown) -> Vec<Group<'c>> {
     let mut groups: Vec<Group<'c>> = Vec::new();
-    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut places: BTreeMap<Option<&str>, usize> = BTreeMap::new();
     for cell in cells {
-        let (title, fields) = grouping.group(cell, shown);
-        let place = *places.entry(title).or_insert_with(|| {
-            groups.push(Group { title, fields, cells: Vec::new() });
+        let value = grouping.value(cell, shown);
+        let place = *places.entry(value).or_insert_with(|| {
+            let (title, field) = grouping.group(value);
+            groups.push(Group { title, field, cells: Vec::new() });
             groups.len() - 1
         });
         groups.get_mut(place).into_iter().for_each(|group| group.cells.push(cell));
@@ -255,17 +296,11 @@ fn groups<'c>(cells: &'c [Cell<'c>], grouping: Grouping<'_>, shown: &'c Shown) -
 pub(super) fn map(cells: &[Cell<'_>], grouping: Grouping<'_>, shown: &Shown) -> Markup {
     let groups = groups(cells, grouping, shown);
     let more = groups.len().saturating_sub(GROUPS);
+    let counts = State::count(cells.iter().map(|cell| cell.state));
     let mut room = EXCEPTIONS;
     html! {
         div .tools {
-            nav .legend aria-label="Clusters by state" {
-                a href="clusters" { "All" b { (cells.len()) } }
-                @for (state, count) in State::count(cells.iter().map(|cell| cell.state)) {
-                    a href={ "clusters?state=" (state.class()) } {
-                        span class={ "st " (state.class()) } { (state.word()) } b { (count) }
-                    }
-                }
-            }
+            (legend("Clusters by state", &counts, None, |state| address("clusters", &[("state", state)], 1)))
             (groupings(grouping, shown))
         }
         @for group in groups.iter().take(GROUPS) {
@@ -275,7 +310,7 @@ pub(super) fn map(cells: &[Cell<'_>], grouping: Grouping<'_>, shown: &Shown) -> 
                         a id={ "group:" (group.title) } href=(group.address("")) { (group.title) }
                         " " span .dim { (group.cells.len()) }
                     }
-                    p .small.dim { (counts(&group.cells)) }
+                    p .small.dim { (in_words(&group.cells)) }
                 }
                 @if cells.len() > CELLS { (folded(group, &mut room)) }
                 @else { div .cells { @for cell in &group.cells { (drawn(cell, cells.len() <= NAMED)) } } }
@@ -288,7 +323,7 @@ pub(super) fn map(cells: &[Cell<'_>], grouping: Grouping<'_>, shown: &Shown) -> 
 }
 
 /// Describes the number of clusters per state.
-fn counts(cells: &[&Cell<'_>]) -> String {
+fn in_words(cells: &[&Cell<'_>]) -> String {
     let counts = State::count(cells.iter().map(|cell| cell.state));
     let words = counts.iter().map(|(state, count)| format!("{count} {}", state.word().to_lowercase()));
     words.collect::<Vec<_>>().join(" · ")
@@ -298,15 +333,13 @@ fn counts(cells: &[&Cell<'_>]) -> String {
 /// clusters.
 pub(super) fn drawn(cell: &Cell<'_>, is_named: bool) -> Markup {
     let Cell { name, state, label, .. } = cell;
-    let label = label.as_str();
     let is_reached = state.is_exception() || is_named;
     let id = is_reached.then(|| format!("cell:{name}"));
-    // A large fleet has hundreds of such cells, and their labels would add nothing.
-    let label = if is_reached { label } else { state.word() };
     html! {
         a id=[id] class={ "c " (state.class()) @if is_named { " named" } }
             tabindex=[(!is_reached).then_some("-1")] href={ "cluster?of=" (name) }
-            title={ (name) ": " (label) } { @if is_named { (name) } }
+            // A large fleet has hundreds of calm cells, and their labels would add nothing.
+            title={ (name) ": " @if is_reached { (label) } @else { (state.word()) } } { @if is_named { (name) } }
     }
 }
 

@@ -154,6 +154,28 @@ pub(super) fn state(state: State, word: impl Display) -> Markup {
     html! { span class={ "st " (state.class()) } { (word.to_string()) } }
 }
 
+/// Returns links that show everything, or only what is in one state. `current` is the CSS class of the shown state, empty
+/// for everything; `address` returns the address for a class.
+pub(super) fn legend(
+    label: &str,
+    counts: &[(State, usize)],
+    current: Option<&str>,
+    address: impl Fn(&str) -> String,
+) -> Markup {
+    let total: usize = counts.iter().map(|(_, count)| count).sum();
+    let is_current = |class: &str| (current == Some(class)).then_some("true");
+    html! {
+        nav .legend aria-label=(label) {
+            a href=(address("")) aria-current=[is_current("")] { "All" b { (total) } }
+            @for (one, count) in counts {
+                a href=(address(one.class())) aria-current=[is_current(one.class())] {
+                    (state(*one, one.word())) b { (count) }
+                }
+            }
+        }
+    }
+}
+
 /// Returns a field of a filter in which a person selects one of `values`, or all.
 pub(super) fn select(name: &str, all: &str, values: &[&str], selected: &str) -> Markup {
     let id = format!("filter:{name}");

@@ -52,7 +52,8 @@ pub(super) fn address(path: &str, fields: &[(&str, &str)], page: usize) -> Strin
         .filter(|(_, value)| !value.is_empty())
         .map(|(name, value)| format!("{name}={}", encoded(value)))
         .collect();
-    format!("{path}?{}", query.join("&"))
+    let mark = if query.is_empty() { "" } else { "?" };
+    format!("{path}{mark}{}", query.join("&"))
 }
 
 /// Percent-encodes a query value.

@@ -1,5 +1,7 @@
 //! The page of a rollout: its stages from left to right, with the clusters of each stage and the gate to the next.
 
+use std::rc::Rc;
+
 use jiff::Timestamp;
 use maud::{Markup, html};
 
@@ -234,7 +236,8 @@ fn gate(clusters: &[&ClusterSummary], now: Timestamp) -> Option<(&'static str, M
 
 /// Returns clusters as cells. If there are too many, shows the most urgent.
 fn cells(clusters: &[&ClusterSummary], limit: usize) -> Markup {
-    let mut cells: Vec<_> = clusters.iter().map(|cluster| Cell::new(cluster, "", "")).collect();
+    let none: Rc<str> = "".into();
+    let mut cells: Vec<_> = clusters.iter().map(|cluster| Cell::new(cluster, "", Rc::clone(&none))).collect();
     if cells.len() > limit {
         cells.sort_by_key(|cell| cell.state);
     }

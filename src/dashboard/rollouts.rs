@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::actions;
-use super::html::{bar, relative, search, state};
+use super::html::{bar, legend, relative, search, state};
 use super::paging::{Page, address, encoded};
 use super::query::FleetQuery;
 use super::shown::Shown;
@@ -62,7 +62,6 @@ pub(super) fn page(query: &FleetQuery, shown: &Shown, now: Timestamp) -> Markup 
     let mut all: Vec<_> = matching.map(|workload| (summary(workload).0, workload)).collect();
     all.sort_by_key(|(state, _)| *state);
     let counts = State::count(all.iter().map(|(state, _)| *state));
-    let total = all.len();
     let wanted = State::from_class(&query.state);
     all.retain(|(state, _)| wanted.is_none_or(|wanted| *state == wanted));
     let page = Page::new(query.page, all.len());
@@ -77,17 +76,9 @@ pub(super) fn page(query: &FleetQuery, shown: &Shown, now: Timestamp) -> Markup 
         }
         section .panel aria-label="Rollouts" {
             div .body.top {
-                nav .legend aria-label="Filter by state" {
-                    a href=(address("rollouts", &fields(query, ""), 1)) aria-current=[wanted.is_none().then_some("true")] {
-                        "All" b { (total) }
-                    }
-                    @for (state, count) in counts {
-                        a href=(address("rollouts", &fields(query, state.class()), 1))
-                            aria-current=[(wanted == Some(state)).then_some("true")] {
-                            span class={ "st " (state.class()) } { (state.word()) } b { (count) }
-                        }
-                    }
-                }
+                (legend("Filter by state", &counts, Some(wanted.map_or("", State::class)), |state| {
+                    address("rollouts", &fields(query, state), 1)
+                }))
             }
             @if all.is_empty() { p .empty { "No rollout matches." } }
             ul .rows { @for (_, workload) in page.rows(&all) { (row(workload, shown, now)) } }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::fleet_map::{Cell, cells, cells_of};
-use super::html::{cluster_link, relative, search, select, state};
+use super::html::{cluster_link, legend, relative, search, select, state};
 use super::paging::{Page, address};
 use super::query::FleetQuery;
 use super::shown::Shown;
@@ -48,7 +48,7 @@ fn matching<'s>(query: &FleetQuery, shown: &'s Shown) -> Result<Vec<Cell<'s>>, S
     all.retain(|cell| {
         let labels = shown.overview.clusters.labels.get(cell.name).unwrap_or(&none);
         let is_in_set = query.set.is_empty() || labels.get(CLUSTER_SET_LABEL) == Some(&query.set);
-        let is_in_group = query.group.is_empty() || cell.group == query.group;
+        let is_in_group = query.group.is_empty() || *cell.group == *query.group;
         is_in_set && is_in_group && selector.matches(labels) && cell.name.contains(query.q.trim())
     });
     Ok(all)
@@ -62,7 +62,6 @@ pub(super) fn page(query: &FleetQuery, shown: &Shown, now: Timestamp) -> Markup 
     };
     let counts = State::count(matching.iter().map(|cell| cell.state));
     let wanted = State::from_class(&query.state);
-    let total = matching.len();
     let mut rows: Vec<_> =
         matching.into_iter().filter(|cell| wanted.is_none_or(|wanted| cell.state == wanted)).collect();
     rows.sort_by(|a, b| (a.state, a.name).cmp(&(b.state, b.name)));
@@ -74,17 +73,9 @@ pub(super) fn page(query: &FleetQuery, shown: &Shown, now: Timestamp) -> Markup 
         @if let Some(problem) = problem { p .problem role="alert" { (problem) } }
         section .panel aria-label="Clusters" {
             div .body.top {
-                nav .legend aria-label="Filter by state" {
-                    a href=(address("clusters", &fields(query, ""), 1)) aria-current=[wanted.is_none().then_some("true")] {
-                        "All" b { (total) }
-                    }
-                    @for (state, count) in counts {
-                        a href=(address("clusters", &fields(query, state.class()), 1))
-                            aria-current=[(wanted == Some(state)).then_some("true")] {
-                            span class={ "st " (state.class()) } { (state.word()) } b { (count) }
-                        }
-                    }
-                }
+                (legend("Filter by state", &counts, Some(wanted.map_or("", State::class)), |state| {
+                    address("clusters", &fields(query, state), 1)
+                }))
             }
             @if rows.is_empty() { p .empty { "No cluster matches." } }
             @else { (table(page.rows(&rows), Some(shown), now)) (page.links("clusters", &fields(query, &query.state))) }
