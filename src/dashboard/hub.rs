@@ -266,7 +266,8 @@ async fn explained(
         return Err(Refusal::Unexplained);
     }
     let missing = || Refusal::NoPlacement(query.of.clone());
-    let explained = site.live.placement(query.key().ok_or_else(missing)?).await.map_err(Refusal::Hub)?;
+    let (key, change) = (query.key().ok_or_else(missing)?, query.what_if().and_then(Result::ok));
+    let explained = site.live.placement(key, change).await.map_err(Refusal::Hub)?;
     Ok(document(placement::page(&explained.ok_or_else(missing)?, &query, Some(visitor.name()))))
 }
 

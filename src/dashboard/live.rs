@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::cluster::ClusterObjects;
 use crate::shell::now;
 use controllers::hub::overview::Overview;
+use controllers::hub::placement::LabelChange;
 use engine::placement::explain::Explanation;
 use object::Key;
 
@@ -28,11 +29,13 @@ pub trait ReadFleet: Send + Sync {
     /// Returns the reason why the fleet cannot currently be read.
     fn overview(&self) -> Result<Overview, String>;
 
-    /// Explains which clusters a placement selects; returns `None` if it does not exist.
+    /// Explains which clusters a placement selects, or would select after a change of a label; returns `None` if it
+    /// does not exist.
     ///
     /// # Errors
     /// As for [`ReadFleet::overview`].
-    fn placement(&self, placement: &Key) -> Result<Option<Explanation>, String>;
+    fn placement(&self, placement: &Key, change: Option<&LabelChange>)
+    -> Result<Option<Explanation>, String>;
 
     /// Returns the objects of a cluster. It may wait for the hub, on a thread for blocking work.
     ///
@@ -83,10 +86,14 @@ impl Live {
     }
 
     /// Calls [`ReadFleet::placement`].
-    pub(super) async fn placement(&self, placement: Key) -> Result<Option<Explanation>, String> {
+    pub(super) async fn placement(
+        &self,
+        placement: Key,
+        change: Option<LabelChange>,
+    ) -> Result<Option<Explanation>, String> {
         let _turn = self.explaining.lock().await;
         let reader = Arc::clone(&self.reader);
-        let explained = spawn_blocking(move || reader.placement(&placement)).await;
+        let explained = spawn_blocking(move || reader.placement(&placement, change.as_ref())).await;
         explained.unwrap_or_else(|error| Err(error.to_string()))
     }
 

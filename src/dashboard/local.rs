@@ -105,7 +105,7 @@ async fn fleet_page(State(live): State<Live>, query: FleetQuery) -> Response {
 /// Returns the page of a placement.
 async fn explained(State(live): State<Live>, Query(query): Query<PlacementQuery>) -> Response {
     let Some(key) = query.key() else { return missing(&query.of) };
-    match live.placement(key).await {
+    match live.placement(key, query.what_if().and_then(Result::ok)).await {
         Ok(Some(explanation)) => document(placement::page(&explanation, &query, None)),
         Ok(None) => missing(&query.of),
         Err(reason) => unreadable(&reason),

@@ -42,6 +42,7 @@ pub use cluster::ClusterObjects;
 pub use live::ReadFleet;
 pub use local::LocalDashboard;
 
+use controllers::hub::placement::LabelChange;
 use object::names::is_dns_subdomain;
 
 const STYLE: &str = include_str!("style.css");
@@ -61,11 +62,23 @@ struct PlacementQuery {
     /// The page of the clusters in that state, starting at 1.
     #[serde(default)]
     page: usize,
+    /// The cluster whose label is tried; empty for the actual result.
+    #[serde(default)]
+    cluster: String,
+    /// The label to try, as for `kubectl label`.
+    #[serde(default)]
+    label: String,
 }
 
 impl PlacementQuery {
     fn key(&self) -> Option<object::Key> {
         self.of.split_once('/').map(|(namespace, name)| object::Key::namespaced(namespace, name))
+    }
+
+    /// Returns the label to try, or the reason that it is invalid; `None` for the actual result.
+    fn what_if(&self) -> Option<Result<LabelChange, String>> {
+        let (cluster, label) = (self.cluster.trim(), self.label.trim());
+        (!cluster.is_empty() || !label.is_empty()).then(|| LabelChange::parse(cluster, label))
     }
 }
 

@@ -1,21 +1,25 @@
 //! The page of a placement: the reason for each cluster, in the words of `explain placement`.
 
-use maud::html;
+use maud::{Markup, html};
 
 use super::PlacementQuery;
-use super::html::{Frame, cluster_link};
-use super::paging::{Page, encoded};
-use engine::placement::explain::Explanation;
+use super::html::{Frame, cluster_link, list, search};
+use super::paging::{Page, address};
+use controllers::hub::placement::LabelChange;
+use engine::placement::explain::{ClusterExplanation, Explanation, SchedulingState};
 use engine::plural::counted;
+
+/// The maximum number of clusters to name that would be added or removed.
+const NAMED: usize = 10;
 
 /// Returns the page, with the clusters of the query's state whose names contain its text.
 pub(super) fn page(explanation: &Explanation, query: &PlacementQuery, visitor: Option<&str>) -> String {
     let Explanation { placement, error, disabled, .. } = explanation;
     let facts = facts(explanation);
-    let search = query.q.trim();
+    let (text, what_if) = (query.q.trim(), query.what_if());
     let mut by_state = explanation.by_state();
     for clusters in by_state.values_mut() {
-        clusters.retain(|cluster| cluster.cluster_name.contains(search));
+        clusters.retain(|cluster| cluster.cluster_name.contains(text));
     }
     let is_wanted = |state: &str| query.state.is_empty() || query.state == state;
     by_state.retain(|state, clusters| !clusters.is_empty() && is_wanted(&state.to_string()));
@@ -24,9 +28,11 @@ pub(super) fn page(explanation: &Explanation, query: &PlacementQuery, visitor: O
         div .head {
             h1 { (placement) }
             form .filter action="placement" {
-                input type="hidden" name="of" value=(placement);
+                @for (name, value) in tried(placement, query) {
+                    @if !value.is_empty() { input type="hidden" name=(name) value=(value); }
+                }
                 label .vh for="q" { "Cluster name contains" }
-                input #q type="search" name="q" value=(search) placeholder="Why this cluster?" autocomplete="off"
+                input #q type="search" name="q" value=(text) placeholder="Why this cluster?" autocomplete="off"
                     autocapitalize="none";
                 button { "Explain" }
             }
@@ -44,34 +50,121 @@ pub(super) fn page(explanation: &Explanation, query: &PlacementQuery, visitor: O
                 }
             }
         }
-        @if by_state.is_empty() && !search.is_empty() {
-            p .panel.calm #none { "There is no cluster whose name contains " b { (search) } "." }
+        (form(placement, query))
+        @match &what_if {
+            Some(Ok(change)) if error.is_none() => (outcome(explanation, change)),
+            Some(Err(problem)) => p .problem role="alert" { (problem) },
+            Some(Ok(_)) | None => {}
         }
-        @if !search.is_empty() || !query.state.is_empty() {
-            p .small { a #all href={ "placement?of=" (encoded(placement)) } { "Show all clusters" } }
+        @if by_state.is_empty() && !text.is_empty() {
+            p .panel.calm #none { "There is no cluster whose name contains " b { (text) } "." }
         }
-        @for (state, clusters) in &by_state {
-            @let state = state.to_string();
-            @let fields = [("of", placement.as_str()), ("state", &state), ("q", search)];
-            @let page = Page::new(if query.state.is_empty() { 1 } else { query.page }, clusters.len());
-            section .panel {
-                header { h2 { (state) " " span .dim { (counted(clusters.len(), "cluster")) } } }
-                table {
-                    thead { tr { th scope="col" { "Cluster" } th scope="col" { "Reason" } } }
-                    tbody {
-                        @for cluster in page.rows(clusters) {
-                            tr {
-                                th scope="row" { (cluster_link("", &cluster.cluster_name)) }
-                                td { (cluster.to_string()) }
-                            }
+        @if !text.is_empty() || !query.state.is_empty() {
+            p .small { a #all href=(address("placement", &tried(placement, query), 1)) { "Show all clusters" } }
+        }
+        @for (state, clusters) in &by_state { (clusters_in(*state, clusters, placement, query)) }
+    };
+    Frame { title: &format!("Placement {placement}"), visitor, ..Frame::default() }.document(&main)
+}
+
+/// Returns the fields of the address of the result, for all clusters.
+fn tried<'q>(placement: &'q str, query: &'q PlacementQuery) -> [(&'static str, &'q str); 3] {
+    [("of", placement), ("cluster", &query.cluster), ("label", &query.label)]
+}
+
+/// Returns the clusters in a state, page by page if it is the state of the query.
+fn clusters_in(
+    state: SchedulingState,
+    clusters: &[&ClusterExplanation],
+    placement: &str,
+    query: &PlacementQuery,
+) -> Markup {
+    let name = state.to_string();
+    let filter = [("state", name.as_str()), ("q", query.q.trim())];
+    let fields: Vec<_> = tried(placement, query).into_iter().chain(filter).collect();
+    let page = Page::new(if query.state.is_empty() { 1 } else { query.page }, clusters.len());
+    html! {
+        section .panel {
+            header {
+                h2 { (title(state, query.what_if().is_some())) " " span .dim { (counted(clusters.len(), "cluster")) } }
+            }
+            table {
+                thead { tr { th scope="col" { "Cluster" } th scope="col" { "Reason" } } }
+                tbody {
+                    @for cluster in page.rows(clusters) {
+                        tr {
+                            th scope="row" { (cluster_link("", &cluster.cluster_name)) }
+                            td { (cluster.to_string()) }
                         }
                     }
                 }
-                (page.links("placement", &fields))
+            }
+            (page.links("placement", &fields))
+        }
+    }
+}
+
+/// Returns the form that tries a label.
+fn form(placement: &str, query: &PlacementQuery) -> Markup {
+    html! {
+        section .panel aria-labelledby="what-if" {
+            header {
+                h2 #what-if { "What if a cluster had another label?" }
+                span .small.dim { "changes nothing" }
+            }
+            form .filters.body action="placement" {
+                input type="hidden" name="of" value=(placement);
+                (search("cluster", "Cluster", &query.cluster))
+                (search("label", "Label: region=eu, or region-", &query.label))
+                button { "Try" }
+                @if query.what_if().is_some() {
+                    a #actual href=(address("placement", &[("of", placement)], 1)) { "Show the actual result" }
+                }
             }
         }
+    }
+}
+
+/// Describes what a change of a label would do to the cluster, and to the decisions.
+fn outcome(explanation: &Explanation, change: &LabelChange) -> Markup {
+    let is_it =
+        |one: &&ClusterExplanation| one.cluster_name == change.cluster && one.state != SchedulingState::Gone;
+    let cluster = explanation.clusters.iter().find(is_it);
+    let names = |wanted: SchedulingState| -> Vec<String> {
+        let clusters = explanation.clusters.iter().filter(|one| one.state == wanted);
+        clusters.map(|one| one.cluster_name.clone()).collect()
     };
-    Frame { title: &format!("Placement {placement}"), visitor, ..Frame::default() }.document(&main)
+    let changes = [
+        (names(SchedulingState::Arriving), "would be added:"),
+        (names(SchedulingState::Leaving), "would be removed:"),
+    ];
+    html! {
+        section .panel.verdict aria-labelledby="outcome" {
+            header { h2 #outcome { "If " (change.cluster) " had " (change) } }
+            div .body {
+                @match cluster {
+                    None => p .problem { "There is no cluster " (change.cluster) ", so this is the actual result." },
+                    Some(one) => p { b { (title(one.state, true)) } ": " (one.to_string()) },
+                }
+                @if changes.iter().all(|(names, _)| names.is_empty()) {
+                    p { "The decisions would stay as they are." }
+                }
+                @for (names, what) in changes.iter().filter(|(names, _)| !names.is_empty()) {
+                    h3 { (counted(names.len(), "cluster")) " " (what) }
+                    (list(names.get(..NAMED).unwrap_or(names), names.len().saturating_sub(NAMED)))
+                }
+            }
+        }
+    }
+}
+
+/// Returns the title of the clusters in a state. If a label is tried, the decisions do not follow.
+fn title(state: SchedulingState, is_tried: bool) -> String {
+    match state {
+        SchedulingState::Arriving if is_tried => "Would be added".into(),
+        SchedulingState::Leaving if is_tried => "Would be removed".into(),
+        _ => state.to_string(),
+    }
 }
 
 /// Returns the requirements of the placement, and the number of clusters left after each step.

@@ -13,6 +13,7 @@ use ::kube::Api;
 use api::crds;
 use api::gitops::v1alpha1::RolloutPolicy;
 use controllers::hub::overview::{ClusterSummary, Clusters, GroupSummary, Overview, WorkloadSummary};
+use controllers::hub::placement::LabelChange;
 use engine::placement::explain::Explanation;
 use engine::rollout::ClusterState;
 use object::{Key, Object};
@@ -184,6 +185,19 @@ fn a_rollout_is_taken_back(page: &mut Chromium) {
     check_accessibility(page);
 }
 
+/// A person tries a label on the page of a placement, and shares the address of the result.
+fn a_label_is_tried(page: &mut Chromium) {
+    page.press(
+        "document.getElementById('filter:cluster').value = 'aws-2'; document.getElementById('filter:label').value = 'stage=canary'; \
+         document.querySelector('.filters button').click()",
+    );
+    page.wait_for_text("If aws-2 had the label stage=canary");
+    page.wait("location.search.includes('label=stage%3Dcanary')");
+    check_accessibility(page);
+    page.press("document.getElementById('actual').click()");
+    page.wait("document.getElementById('outcome') === null");
+}
+
 /// Returns the status of a ConfigRepo with a plan and deletions that wait for an approval.
 fn held_plan() -> Value {
     let object =
@@ -322,6 +336,7 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
         page.press(&format!("document.getElementById('q').value = 'none'; {explain}"));
         page.wait_for_text("There is no cluster whose name contains none");
         check_accessibility(&mut page);
+        a_label_is_tried(&mut page);
         page.press("document.getElementById('back').click()");
         page.wait("document.getElementById('state')?.textContent === 'live'");
 
@@ -422,7 +437,7 @@ impl ReadFleet for Progress {
         Ok(fleet(self.0, *self.1.lock().unwrap()))
     }
 
-    fn placement(&self, _: &Key) -> Result<Option<Explanation>, String> {
+    fn placement(&self, _: &Key, _: Option<&LabelChange>) -> Result<Option<Explanation>, String> {
         Ok(None)
     }
 

@@ -26,7 +26,7 @@ use crate::shell::{Handle, now, stop_on_signal};
 use api::names::{DASHBOARD, SYSTEM_NAMESPACE};
 use api::work::v1::ManifestWork;
 use controllers::hub::overview::Overview;
-use controllers::hub::placement;
+use controllers::hub::placement::{self, LabelChange};
 use engine::placement::explain::Explanation;
 use object::Key;
 
@@ -126,8 +126,13 @@ impl ReadFleet for FollowedFleet {
         Overview::with_undo(&self.0.caches(), now()).map_err(|unread| unread.to_string())
     }
 
-    fn placement(&self, placement: &Key) -> Result<Option<Explanation>, String> {
-        placement::explain(placement, &self.0.caches(), now()).map_err(|unread| unread.to_string())
+    fn placement(
+        &self,
+        placement: &Key,
+        change: Option<&LabelChange>,
+    ) -> Result<Option<Explanation>, String> {
+        let explained = placement::explain_with(placement, change, &self.0.caches(), now());
+        explained.map_err(|unread| unread.to_string())
     }
 
     fn cluster(&self, name: &str) -> Result<ClusterObjects, String> {

@@ -8,6 +8,7 @@ use controllers::hub::overview::{
     ClusterSummary, GroupSummary, HeldObjects, ObjectList, Overview, PlacementOverview, ReportSummary,
     Repository, UnavailableCluster, WorkloadSummary,
 };
+use controllers::hub::placement::LabelChange;
 use engine::placement::explain::{ClusterExplanation, Explanation, SchedulingState};
 use engine::rollout::ClusterState;
 use http::{Request, Response};
@@ -322,7 +323,7 @@ impl ReadFleet for Fake {
         Ok(self.0.lock().unwrap().clone())
     }
 
-    fn placement(&self, placement: &Key) -> Result<Option<Explanation>, String> {
+    fn placement(&self, placement: &Key, _: Option<&LabelChange>) -> Result<Option<Explanation>, String> {
         Ok((*placement == Key::namespaced("fleet", "all")).then(|| explanation(1)))
     }
 
@@ -368,6 +369,45 @@ fn the_page_of_a_placement_gives_the_reason_for_each_cluster_and_stays_small() {
     assert!(!html.contains("Selected") && !html.contains("cluster-2998"), "{html}");
     let html = placement_page(&explanation(3), "none");
     assert!(html.contains("There is no cluster whose name contains <b>none</b>."), "{html}");
+}
+
+#[test]
+fn a_label_that_is_tried_on_a_placement_has_an_address_and_says_what_would_change() {
+    let page = |query: Value, explanation: &Explanation| {
+        placement::page(explanation, &serde_json::from_value(query).unwrap(), None)
+    };
+    let tried =
+        |cluster: &str, label: &str| json!({"of": "fleet/all", "cluster": cluster, "label": label, "q": "0"});
+    let mut would = explanation(12);
+    for one in &mut would.clusters {
+        one.state = match one.state {
+            SchedulingState::Selected => SchedulingState::Leaving,
+            _ => SchedulingState::Arriving,
+        };
+    }
+    let html = page(tried("cluster-1", "region=<i>"), &would);
+    assert!(html.contains("the label &quot;region=&lt;i&gt;&quot; is invalid: a valid label"), "{html}");
+    let html = page(tried(" cluster-1", "region=eu"), &would);
+    for text in [
+        "If cluster-1 had the label region=eu</h2>",
+        "<b>Would be added</b>: its taint",
+        "<h3>12 clusters would be added:</h3><ul class=\"plain\"><li>cluster-1</li>",
+        "<li>and 2 more</li>",
+        "<h3>1 cluster would be removed:</h3><ul class=\"plain\"><li>cluster-0</li>",
+        "<h2>Would be added ",
+        "<input type=\"hidden\" name=\"label\" value=\"region=eu\">",
+        "href=\"placement?of=fleet/all&amp;cluster=%20cluster-1&amp;label=region%3Deu\">Show all clusters</a>",
+        "href=\"placement?of=fleet/all\">Show the actual result</a>",
+    ] {
+        assert!(html.contains(text), "{text}: {html}");
+    }
+    let html = page(tried("tokyo", "region-"), &explanation(1));
+    assert!(
+        html.contains("If tokyo had no label region") && html.contains("There is no cluster tokyo"),
+        "{html}"
+    );
+    assert!(html.contains("The decisions would stay as they are."), "{html}");
+    assert!(!page(json!({"of": "fleet/all"}), &would).contains("Would be"), "nothing is tried");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::fleet::Id;
 
 /// A log of changed clusters. It has only the latest change of each, so that it never grows beyond the fleet.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ChangeLog {
     latest: BTreeMap<u64, Id>,
     changed_at: BTreeMap<Id, u64>,

@@ -24,7 +24,7 @@ const MANY_REMOVED: usize = 1024;
 pub type Id = u32;
 
 /// The clusters by number and by name.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Fleet {
     members: Vec<FleetMember>,
     ids: BTreeMap<Arc<str>, Id>,
@@ -38,7 +38,7 @@ pub struct Fleet {
     pub uses: ChangeLog,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct FleetMember {
     name: Arc<str>,
     cluster: Option<(Arc<ManagedCluster>, ClusterAttributes)>,

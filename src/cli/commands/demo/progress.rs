@@ -16,7 +16,7 @@ use api::names::cluster_conditions;
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use controllers::hub::overview::{GroupSummary, Overview};
-use controllers::hub::placement;
+use controllers::hub::placement::{self, LabelChange};
 use engine::placement::explain::Explanation;
 use engine::rollout::ClusterState;
 use jiff::Timestamp;
@@ -197,17 +197,18 @@ pub(super) fn overview(hub: &Store, now: Timestamp) -> Overview {
     Overview::with_undo(&caches(hub), now).unwrap_or_default()
 }
 
-/// Explains a placement; `None` if it does not exist.
+/// Explains a placement, or what it would be after a change of a label; `None` if it does not exist.
 pub(super) fn explain_placement(
     hub: &Store,
     placement: &Key,
+    change: Option<&LabelChange>,
     now: Timestamp,
 ) -> Result<Option<Explanation>, String> {
     let mut caches = caches(hub);
     caches.replace(Site::Hub, list::<ManagedClusterSet>(hub), "0");
     caches.replace(Site::Hub, list::<ManagedClusterSetBinding>(hub), "0");
     caches.replace(Site::Hub, list::<AddOnPlacementScore>(hub), "0");
-    placement::explain(placement, &caches, now).map_err(|unread| unread.to_string())
+    placement::explain_with(placement, change, &caches, now).map_err(|unread| unread.to_string())
 }
 
 pub(super) fn cluster(hub: &Store, name: &str) -> Result<ClusterObjects, String> {

@@ -27,6 +27,7 @@ use crate::shell::{self, ElectionOptions};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{OPERATOR, OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL, SYSTEM_NAMESPACE};
 use controllers::hub::overview::Overview;
+use controllers::hub::placement::LabelChange;
 use engine::placement::explain::Explanation;
 use object::{Key, Object};
 use store::{Patch, ResourcePath, WriteOptions};
@@ -124,8 +125,12 @@ impl ReadFleet for DemoFleet {
         Ok(self.0.with_store(|store, now| overview(store, now)))
     }
 
-    fn placement(&self, placement: &Key) -> Result<Option<Explanation>, String> {
-        self.0.with_store(|store, now| explain_placement(store, placement, now))
+    fn placement(
+        &self,
+        placement: &Key,
+        change: Option<&LabelChange>,
+    ) -> Result<Option<Explanation>, String> {
+        self.0.with_store(|store, now| explain_placement(store, placement, change, now))
     }
 
     fn cluster(&self, name: &str) -> Result<ClusterObjects, String> {

@@ -28,7 +28,7 @@ use engine::placement::{MAX_STEPS, ScheduleInput};
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Plan, Query, Read, View, Watches};
 
-pub use self::explain::{PlacementExplanationController, explain};
+pub use self::explain::{LabelChange, PlacementExplanationController, explain, explain_with};
 
 /// Schedules placements.
 pub struct PlacementController;
