@@ -28,7 +28,7 @@ pub(super) fn content(name: &str, shown: &Shown, now: Timestamp) -> Option<Marku
         @if let Some(pending) = &repository.held_deletions { (deletions(repository, pending, has_buttons)) }
         (facts(repository, now))
         div .split {
-            div .stack { (history(repository, now)) (reports(&repository.reports, now)) (objects(repository)) }
+            div .stack { (history(repository, now)) (reports(repository, now)) (objects(repository)) }
             div .stack { (reasons::panel(true, &repository.conditions, now)) }
         }
     })
@@ -259,7 +259,8 @@ fn result(reason: &str) -> State {
     }
 }
 
-fn reports(reports: &[ReportSummary], now: Timestamp) -> Markup {
+fn reports(repository: &Repository, now: Timestamp) -> Markup {
+    let Repository { report_url, reports, .. } = repository;
     html! {
         @if !reports.is_empty() {
             section .panel aria-labelledby="reports" {
@@ -269,8 +270,8 @@ fn reports(reports: &[ReportSummary], now: Timestamp) -> Markup {
                         th scope="col" { "Report" } th scope="col" { "Summary" } th scope="col" { "Pushed" }
                     } }
                     tbody {
-                        @for ReportSummary { commit, time, summary } in reports {
-                            tr { td { code { (commit) } } td { (summary) } td { (ago(time, now)) } }
+                        @for ReportSummary { commit: id, time, summary } in reports {
+                            tr { td { (commit(report_url, id)) } td { (summary) } td { (ago(time, now)) } }
                         }
                     }
                 }

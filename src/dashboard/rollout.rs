@@ -7,14 +7,15 @@ use maud::{Markup, html};
 
 use super::actions;
 use super::fleet_map::{CELLS, Cell, cells_of, drawn};
-use super::html::{bar, relative, state};
+use super::html::{ago, bar, relative, state};
 use super::paging::encoded;
+use super::repository::commit;
 use super::rollouts::{clusters_of, is_moving, stage_state, summary, versions};
 use super::shown::Shown;
 use super::state::State;
 use super::table::{table, workload};
 use super::timeline::Timeline;
-use controllers::hub::overview::{ClusterSummary, StageSummary, WorkloadSummary};
+use controllers::hub::overview::{ClusterSummary, ReportSummary, Repository, StageSummary, WorkloadSummary};
 use engine::plural::counted;
 use engine::rollout::ClusterState;
 use engine::rollout::state::Wait;
@@ -25,7 +26,7 @@ const STAGES: usize = 40;
 /// The maximum number of clusters, and that if none needs attention.
 const ROWS: usize = 20;
 const CALM: usize = 10;
-/// The maximum number of events.
+/// The maximum number of events, and of reports.
 const EVENTS: usize = 8;
 /// The maximum length of the message of an event, in characters.
 const MESSAGE: usize = 200;
@@ -64,7 +65,7 @@ pub(super) fn content(name: &str, shown: &Shown, now: Timestamp) -> Option<Marku
                     }
                 }
             }
-            div .stack { (events(workload, now)) (rules(workload)) }
+            div .stack { (events(workload, now)) (history(name, shown, now)) (rules(workload)) }
         }
         @if !workload.undo.is_empty() && !shown.change_rollouts {
             p .note.dim.small { "To undo this revision, run " code { "wheelwright rollout undo " (name) } "." }
@@ -121,6 +122,31 @@ fn events(workload: &WorkloadSummary, now: Timestamp) -> Markup {
                         li {
                             span .row { (state(*shown, what)) span .end.small { (relative(*at, now)) } }
                             p .small.dim.why { (detail) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the last reports that name a workload, with links to the git server.
+fn history(name: &str, shown: &Shown, now: Timestamp) -> Markup {
+    let is_named = |report: &ReportSummary| report.summary.split([' ', ',', ':']).any(|word| word == name);
+    let mut reports: Vec<(&str, &ReportSummary)> = Vec::new();
+    for Repository { report_url, reports: all, .. } in &shown.overview.repositories {
+        reports.extend(all.iter().filter(|one| is_named(one)).map(|one| (report_url.as_str(), one)));
+    }
+    reports.sort_by(|(_, a), (_, b)| b.time.cmp(&a.time));
+    html! {
+        @if !reports.is_empty() {
+            section .panel aria-labelledby="history" {
+                header { h2 #history { "History" } span .small.dim { "reports that name it, newest first" } }
+                ol .rows {
+                    @for (url, ReportSummary { commit: id, time, summary }) in reports.iter().take(EVENTS) {
+                        li {
+                            span .row { (commit(url, id)) span .end.small { (ago(time, now)) } }
+                            p .small.why { (summary) }
                         }
                     }
                 }

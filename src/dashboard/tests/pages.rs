@@ -4,7 +4,7 @@ use super::super::query::View;
 use super::{cluster, content, fleet, now, repository_page, rollout_page, table_page, view};
 use api::names::CLUSTER_SET_LABEL;
 use controllers::hub::overview::{
-    CommitSummary, ConditionSummary, GroupSummary, Overview, Repository, WorkloadSummary,
+    CommitSummary, ConditionSummary, GroupSummary, Overview, ReportSummary, Repository, WorkloadSummary,
 };
 use engine::rollout::ClusterState;
 use jiff::{SignedDuration, Timestamp};
@@ -114,6 +114,33 @@ fn commits_link_to_the_git_server() {
     for url in ["/srv/fleet", "javascript:alert(1)", "http://localhost/x"] {
         assert!(!linked(url).contains("rel=\"noreferrer\""), "{url}");
     }
+}
+
+#[test]
+fn the_page_of_a_rollout_has_the_reports_that_name_it_with_links() {
+    let mut fleet = fleet(1);
+    let report = |hour: usize, summary: &str| ReportSummary {
+        commit: format!("{hour:012}"),
+        time: format!("2026-01-02T{hour:02}:04:05Z"),
+        summary: summary.into(),
+    };
+    let repository = &mut fleet.repositories[0];
+    repository.report_url = "https://git.example.com/team/reports.git".into();
+    repository.reports = vec![
+        report(1, "2 workloads failed: proxy, team/settings"),
+        report(2, "proxy-2 failed on 1 of 2 clusters"),
+        report(3, "proxy is done on 2 clusters"),
+        report(4, "team/settings: 1.2 is quarantined"),
+    ];
+    let reports = |name: &str| {
+        let html = rollout_page(name, &fleet);
+        let link = |hour: usize| format!("href=\"https://git.example.com/team/reports/commit/{hour:012}\"");
+        (1..5).filter_map(|hour| Some((html.find(&link(hour))?, hour))).collect::<BTreeMap<_, _>>()
+    };
+    assert_eq!(reports("proxy").into_values().collect::<Vec<_>>(), [3, 1]);
+    assert_eq!(reports("team/settings").into_values().collect::<Vec<_>>(), [4, 1]);
+    let html = repository_page(&fleet);
+    assert!(html.contains("href=\"https://git.example.com/team/reports/commit/000000000004\""), "{html}");
 }
 
 #[test]

@@ -74,6 +74,9 @@ pub struct Repository {
     pub report: String,
     /// The reason that the latest state could not be reported; empty if it was.
     pub report_error: String,
+    /// The URL of the git repository with the reports. Omitted in the JSON of `wheelwright status`.
+    #[serde(skip)]
+    pub report_url: String,
     /// The last reports, newest first.
     pub reports: Vec<ReportSummary>,
 }
@@ -376,6 +379,7 @@ impl Repository {
             report: self::report(&report),
             report_error: plain(&report.error, MESSAGE),
             reports: report.history.iter().map(pushed).collect(),
+            report_url: if report.url.is_empty() { repo.spec.url.clone() } else { report.url },
         }
     }
 }
