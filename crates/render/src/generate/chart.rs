@@ -342,6 +342,12 @@ fn reference(chart: &HelmChart, chart_home: &str) -> Result<String> {
         let error = RenderError::at(Reason::Remote, location, message).field(format!("{field}.{part}"));
         Box::new(error)
     };
+    let address = repo.split_once("://").map_or(repo.as_str(), |(_, address)| address);
+    if address.split('/').next().is_some_and(|host| host.contains('@')) {
+        let message = "the address of a repository may not contain a user name or password".to_owned();
+        let hint = "use a login from a Secret (docs/rendering.md, \"Private charts\")";
+        return Err(Box::new(refuse("repo", message).hint(hint)));
+    }
     if !chart::is_exact_version(version) {
         let message = format!("the version of a chart in {repo:?} must be exact, not {version:?}");
         let hint = "write all three numbers, such as 1.2.3; otherwise, the same commit could render differently later";

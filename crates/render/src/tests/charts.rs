@@ -191,6 +191,10 @@ fn remote_charts_need_an_exact_version_and_a_repository_to_fetch_from() {
         let entry = format!("name: web, version: 1.2.3, repo: '{repo}'");
         check(&entry, "helmCharts[0].repo", "only over https:// and oci://");
     }
+    for repo in ["https://me:hunter22@charts.example.com/a", "oci://me@charts.example.com"] {
+        let entry = format!("name: web, version: '1.2', repo: '{repo}'");
+        check(&entry, "helmCharts[0].repo", "may not contain a user name or password");
+    }
     check(
         &format!("name: a/b, version: 1.2.3, repo: '{REPOSITORY}'"),
         "helmCharts[0].name",
