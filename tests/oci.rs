@@ -21,12 +21,21 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const FLUX: &str = "application/vnd.cncf.flux.content.v1.tar+gzip";
 const COSIGN: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 
-/// Starts a registry that requires no login, with the certificates in a directory. Returns its port.
-pub(crate) async fn start_registry(dir: &Path) -> (Running, u16) {
+/// The login of private registries, and the line for it in their list of users.
+pub(crate) const LOGIN: [&str; 2] = ["me", "hunter22"];
+const USER: &str = "me:$2y$05$abcdefghijklmnopqrstuuZ6QNu0NKXZkZHC5hsQUItfxcGamvB8i\n";
+
+/// Starts a registry with the certificates in a directory, which may require [`LOGIN`]. Returns its port.
+pub(crate) async fn start_registry(dir: &Path, is_private: bool) -> (Running, u16) {
     write_certificates(dir);
+    std::fs::write(dir.join("users"), USER).unwrap();
     let (port, directory) = (free_port(), dir.display());
+    let auth = match is_private {
+        true => format!("auth: {{htpasswd: {{realm: registry, path: {directory}/users}}}}\n"),
+        false => String::new(),
+    };
     let config = format!(
-        "version: 0.1\nlog: {{level: error}}\nstorage: {{inmemory: {{}}, delete: {{enabled: true}}}}\n\
+        "{auth}version: 0.1\nlog: {{level: error}}\nstorage: {{inmemory: {{}}, delete: {{enabled: true}}}}\n\
          http: {{addr: '127.0.0.1:{port}', tls: {{certificate: {directory}/tls.crt, key: {directory}/tls.key}}}}\n"
     );
     std::fs::write(dir.join("registry.yaml"), config).unwrap();
@@ -46,7 +55,7 @@ struct Registry {
 
 impl Registry {
     async fn start(dir: &Path) -> Self {
-        let (_server, port) = start_registry(dir).await;
+        let (_server, port) = start_registry(dir, false).await;
         Self { dir: dir.to_owned(), port, _server }
     }
 

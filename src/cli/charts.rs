@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::CommandError;
+use super::checkout::hinted;
 use crate::git::{Arrivals, ChartSource, Credentials, Downloads, Egress, Error};
 use object::tree::FileTree;
 
@@ -15,7 +17,8 @@ pub(crate) struct Charts {
 }
 
 impl Charts {
-    /// Returns no charts. Of the credentials, only the certificate authorities and the proxy are used.
+    /// Returns no charts. Of the credentials, the logins that name a host, the certificate authorities and the proxy
+    /// are used.
     pub(crate) fn new(credentials: Credentials) -> Self {
         let (egress, cancel) = (Egress::Anywhere, CancellationToken::new());
         let access = Downloads { credentials, egress, cancel, arrivals: Arc::new(Arrivals::default()) };
@@ -26,14 +29,14 @@ impl Charts {
     ///
     /// # Errors
     /// Fails if a chart cannot be downloaded.
-    pub(crate) fn add(&mut self, charts: &[String], tree: &mut FileTree) -> Result<(), Error> {
+    pub(crate) fn add(&mut self, charts: &[String], tree: &mut FileTree) -> Result<(), CommandError> {
         for chart in charts {
             let archive = match self.archives.get(chart) {
                 Some(archive) => Arc::clone(archive),
                 None => {
                     let invalid = || Error::Url(format!("{chart} is not a chart reference"));
                     let source = ChartSource::parse(chart).ok_or_else(invalid)?;
-                    let archive: Arc<[u8]> = source.fetch(&self.access)?.into();
+                    let archive: Arc<[u8]> = source.fetch(&self.access).map_err(hinted)?.into();
                     self.archives.insert(chart.clone(), Arc::clone(&archive));
                     archive
                 }

@@ -29,6 +29,9 @@ const REVISION: &str = "a revision is a branch, a tag, a commit id of 40 digits,
 /// The hint about the sources of credentials.
 const CREDENTIALS: &str = "name a directory with the keys of a credentials Secret as files with --git-secret DIR, or set \
                            WHEELWRIGHT_GIT_TOKEN to a token for https; check that the repository exists";
+/// The hint about the source of logins for charts.
+const CHART_LOGINS: &str = "name a directory with --git-secret DIR, and put the logins into its file .dockerconfigjson, such as a copy of \
+                            ~/.config/helm/registry/config.json after helm registry login";
 
 /// Returns the URL of `repo`, which is a URL or a local directory. The default is the repository that contains the
 /// working directory.
@@ -76,8 +79,9 @@ pub(crate) struct RepositoryArgs {
     /// Directory or URL of the repository. Default: the repository that contains the working directory.
     #[arg(long, value_name = "DIR|URL")]
     pub(crate) repo: Option<String>,
-    /// Directory with the credentials for URLs, with one file for each key of a credentials Secret. Without
-    /// it, the variable `WHEELWRIGHT_GIT_TOKEN` can contain a token for HTTPS.
+    /// Directory with the credentials for URLs, with one file for each key of a credentials Secret. Its file
+    /// `.dockerconfigjson` has the logins for remote charts. Without the directory, the variable
+    /// `WHEELWRIGHT_GIT_TOKEN` can contain a token for HTTPS.
     #[arg(long, value_name = "DIR")]
     git_secret: Option<PathBuf>,
 }
@@ -271,10 +275,13 @@ impl Revisions {
 }
 
 /// Adds the command's hint to a git error.
-fn hinted(error: Error) -> CommandError {
+pub(super) fn hinted(error: Error) -> CommandError {
     match error {
         Error::Auth { url, reason } => {
             CommandError::hinted(anyhow!("{url} refuses access: {reason}"), CREDENTIALS)
+        }
+        Error::ChartAuth { chart, host: _, reason } => {
+            CommandError::hinted(anyhow!("cannot fetch the chart {chart}: {reason}"), CHART_LOGINS)
         }
         Error::Credentials(_) => CommandError::hinted(error, CREDENTIALS),
         Error::MissingRef { .. } => CommandError::hinted(error, REVISION),

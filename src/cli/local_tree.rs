@@ -9,7 +9,6 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 
 use super::CommandError;
 use super::charts::Charts;
-use crate::git;
 use crate::shell::now;
 use object::tree::FileTree;
 use object::{Key, KeyFiles, Seed};
@@ -58,8 +57,9 @@ pub(crate) fn render_tree(
         let result = render_again(tree, overlay, &parameters, &mut RenderMemo::default(), &|| false);
         match result {
             Err(error) if !error.charts.is_empty() => {
-                if let Err(failed) = charts.add(&error.charts, tree) {
-                    let error = RenderError { message: failed.to_string(), charts: Vec::new(), ..error };
+                if let Err(CommandError { error: failed, hint }) = charts.add(&error.charts, tree) {
+                    let (message, hint) = (failed.to_string(), hint.or(error.hint));
+                    let error = RenderError { message, hint, charts: Vec::new(), ..error };
                     return (Err(error), Vec::new());
                 }
             }
@@ -81,7 +81,7 @@ pub(crate) fn add_charts(
     overlay: &str,
     parameters: &Parameters,
     charts: &mut Charts,
-) -> Result<(), git::Error> {
+) -> Result<(), CommandError> {
     loop {
         match render_again(tree, overlay, parameters, &mut RenderMemo::default(), &|| false) {
             Err(error) if !error.charts.is_empty() => charts.add(&error.charts, tree)?,

@@ -1,16 +1,19 @@
 //! Downloads charts: from classic repositories, which have an `index.yaml`, and from OCI registries.
 //!
-//! Repositories are read without credentials. Charts from a registry are verified by their digest, and charts
-//! from a classic repository if its index has a digest.
+//! A commit names the repository of a chart, so a login is sent only to the host that it is for. Charts from a
+//! registry are verified by their digest, and charts from a classic repository if its index has a digest.
 
 use std::fmt::{Display, Formatter};
 
+use http::HeaderName;
+use http::header::AUTHORIZATION;
 use hyper::body::Bytes;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::Error;
 use super::registry::{Downloads, Registry, parse_manifest, verified};
+use super::registry_logins::host_of;
+use super::{Credentials, Error};
 
 /// The maximum size of an archive, which is the limit for files in a repository.
 const MAX_ARCHIVE: usize = 8 << 20;
@@ -20,9 +23,6 @@ const MAX_INDEX: usize = 32 << 20;
 /// The media types of a chart (Helm's `pkg/registry/constants.go`).
 const CONFIG: &str = "application/vnd.cncf.helm.config.v1+json";
 pub(super) const CONTENT: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
-
-const PRIVATE: &str =
-    "it needs a login, and private repositories of charts are not supported; commit the chart instead";
 
 /// A chart in a repository of charts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,48 +63,79 @@ impl ChartSource {
     /// Downloads the archive, and blocks until it is complete.
     ///
     /// # Errors
-    /// Returns [`Error::Chart`] with the reason.
+    /// Returns [`Error::ChartAuth`] if the server requires another login, [`Error::HostKey`] or
+    /// [`Error::Credentials`] if it cannot be verified, and otherwise [`Error::Chart`].
     pub fn fetch(&self, downloads: &Downloads) -> Result<Vec<u8>, Error> {
         let Self { repository, name, version } = self;
+        let login = downloads.credentials.login_of_host(repository);
         let fetched = match repository.strip_prefix("oci://") {
-            Some(registry) => registry_chart(downloads, &format!("{registry}/{name}"), version),
-            None => self.classic_chart(downloads),
+            Some(registry) => registry_chart(downloads, &format!("{registry}/{name}"), version, login),
+            None => self.classic_chart(downloads, login),
         };
-        let archive = fetched.map_err(|error| {
-            let reason = match error {
-                Error::Auth { .. } => PRIVATE.to_owned(),
-                error => error.to_string(),
-            };
-            Error::Chart { chart: self.to_string(), reason }
-        })?;
-        Ok(archive.into())
+        fetched.map(Vec::from).map_err(|error| self.failure(&downloads.credentials, error))
     }
 
-    fn classic_chart(&self, downloads: &Downloads) -> Result<Bytes, Error> {
+    /// Adds the chart to an error. A server may repeat the login in its answer, so it is redacted.
+    fn failure(&self, credentials: &Credentials, error: Error) -> Error {
+        let (chart, here) = (self.to_string(), host_of(&self.repository));
+        match error {
+            Error::Auth { url, reason } if host_of(&url) == here => {
+                let reason = match credentials.login_of_host(&self.repository) {
+                    Some(_) => format!("{here} refuses the login: {reason}"),
+                    None => format!("{here} requires a login"),
+                };
+                Error::ChartAuth { chart, host: here, reason }
+            }
+            Error::Auth { url, reason } => {
+                let there = credentials.hide(&host_of(&url));
+                let reason =
+                    format!("{there} refuses access, and the login is sent only to {here}: {reason}");
+                Error::Chart { chart, reason }
+            }
+            Error::HostKey { url, reason } => Error::HostKey { url: credentials.hide(&url), reason },
+            Error::Credentials(_) => error,
+            error => Error::Chart { chart, reason: credentials.hide(&error.to_string()) },
+        }
+    }
+
+    fn classic_chart(&self, downloads: &Downloads, login: Option<String>) -> Result<Bytes, Error> {
         let Self { repository, name, version } = self;
         let refuse = |reason: &str| Error::Content(reason.to_owned());
-        let index = downloads.content(&format!("{repository}/index.yaml"), &[], MAX_INDEX)?;
+        let index = format!("{repository}/index.yaml");
+        let index = downloads.content(&index, &authorization(login.as_deref()), MAX_INDEX)?;
         let entry = find(&index, name, version).map_err(Error::Content)?;
         let url = entry.urls.unwrap_or_default().into_iter().next();
         let url = url.ok_or_else(|| refuse("its entry in index.yaml has no URL"))?;
+        let url = if url.contains("://") { url } else { format!("{repository}/{url}") };
+        // As in Helm without `--pass-credentials`.
+        let archive_login = login.filter(|_| host_of(&url) == host_of(repository));
         if let Some(chart) = url.strip_prefix("oci://") {
             let chart = chart.rsplit_once(':');
             let (chart, tag) = chart.ok_or_else(|| refuse("its URL in index.yaml has no version"))?;
-            return registry_chart(downloads, chart, tag);
+            return registry_chart(downloads, chart, tag, archive_login);
         }
-        let url = if url.contains("://") { url } else { format!("{repository}/{url}") };
-        let archive = downloads.content(&url, &[], MAX_ARCHIVE)?;
+        let archive = downloads.content(&url, &authorization(archive_login.as_deref()), MAX_ARCHIVE)?;
         let digest = entry.digest.unwrap_or_default();
         let digest = digest.strip_prefix("sha256:").unwrap_or(&digest);
         if digest.is_empty() { Ok(archive) } else { verified(archive, digest) }
     }
 }
 
+/// Returns the headers of a request with a login.
+fn authorization(login: Option<&str>) -> Vec<(HeaderName, String)> {
+    login.map(|login| (AUTHORIZATION, login.to_owned())).into_iter().collect()
+}
+
 /// Downloads a chart of an OCI registry. `chart` is its host and path.
-fn registry_chart(downloads: &Downloads, chart: &str, version: &str) -> Result<Bytes, Error> {
+fn registry_chart(
+    downloads: &Downloads,
+    chart: &str,
+    version: &str,
+    login: Option<String>,
+) -> Result<Bytes, Error> {
     // Tags cannot contain `+`; Helm replaces it.
     let tag = version.replace('+', "_");
-    let registry = Registry::new(downloads, chart, None)?;
+    let registry = Registry::new(downloads, chart, login)?;
     let manifest = parse_manifest(&registry.manifest(&tag)?.bytes).ok();
     let manifest = manifest.filter(|manifest| manifest.config.media_type == CONFIG);
     let mut layers = manifest.into_iter().flat_map(|manifest| manifest.layers);

@@ -128,7 +128,7 @@ impl Credentials {
             password.is_some() || credentials.github_app.is_some() || !credentials.registries.is_empty();
         let is_empty = !has_login && ssh_key.is_none() && authorities.is_none();
         if is_empty && client_certificate.is_none() && proxy.is_none() {
-            let keys = "password, token, githubAppID, ca.crt, tls.crt with tls.key, proxy, or ssh-privatekey with known_hosts";
+            let keys = "password, token, githubAppID, .dockerconfigjson, ca.crt, tls.crt with tls.key, proxy, or ssh-privatekey with known_hosts";
             return Err(Error::Credentials(format!("the credentials Secret has none of the keys {keys}")));
         }
         Ok(credentials)
@@ -151,9 +151,31 @@ impl Credentials {
     }
 
     /// Returns the certificate authorities and the proxy only, for other servers than the remote.
-    pub(super) fn without_login(&self) -> Self {
+    pub(crate) fn without_login(&self) -> Self {
         let (authorities, proxy) = (self.authorities.clone(), self.proxy.clone());
         Self { authorities, proxy, ..Self::default() }
+    }
+
+    /// Reads the data of a Secret for charts: the logins of hosts, the certificate authorities and the proxy. If it has
+    /// no authorities or no proxy, those of `repository` are used.
+    ///
+    /// # Errors
+    /// Returns [`Error::Credentials`] if it has none of them. A commit names the repositories of charts, so a login
+    /// without a host could be sent anywhere.
+    pub(crate) fn for_charts(data: &BTreeMap<String, ByteString>, repository: &Self) -> Result<Self, Error> {
+        let refuse = |reason: &str| Error::Credentials(format!("spec.charts.secretRef: {reason}"));
+        let charts = Self::from_secret(data).map_err(|error| refuse(&error.to_string()))?;
+        let Self { authorities, proxy, registries, .. } = charts;
+        if authorities.is_none() && proxy.is_none() && registries.is_empty() {
+            let reason = "the Secret has no login that names its host; create it with kubectl create secret docker-registry";
+            return Err(refuse(reason));
+        }
+        Ok(Self {
+            authorities: authorities.or_else(|| repository.authorities.clone()),
+            proxy: proxy.or_else(|| repository.proxy.clone()),
+            registries,
+            ..Self::default()
+        })
     }
 
     /// Returns the GitHub App of the Secret.
@@ -190,10 +212,15 @@ impl Credentials {
         }
     }
 
-    /// Returns the value of the `Authorization` header for a registry. `address` is its host, with a path.
+    /// Returns the value of the `Authorization` header for the registry of the configuration. `address` is its host,
+    /// with a path.
     pub(super) fn login_for(&self, address: &str) -> Option<String> {
-        let login = self.registries.login(address).map(|login| format!("Basic {}", STANDARD.encode(login)));
-        login.or_else(|| self.authorization())
+        self.login_of_host(address).or_else(|| self.authorization())
+    }
+
+    /// Returns the value of the `Authorization` header for the host of an address, if there is a login for this host.
+    pub(super) fn login_of_host(&self, address: &str) -> Option<String> {
+        self.registries.login(address).map(|login| format!("Basic {}", STANDARD.encode(login)))
     }
 
     fn login(&self) -> Option<String> {
@@ -206,7 +233,11 @@ impl Credentials {
         let app = self.github_app.as_ref();
         let logins = [self.login(), app.and_then(GithubApp::login)];
         let tokens = [self.password.clone(), self.bearer.clone(), app.and_then(GithubApp::token)];
-        let values = logins.into_iter().chain(tokens).flatten();
+        let passwords = |login: &str| {
+            [Some(login.to_owned()), login.split_once(':').map(|(_, password)| password.to_owned())]
+        };
+        let values =
+            logins.into_iter().chain(tokens).chain(self.registries.all().flat_map(passwords)).flatten();
         values.filter(|value| value.len() >= SHORTEST_SECRET).fold(text.to_owned(), |text, value| {
             text.replace(&STANDARD.encode(&value), REDACTED).replace(&value, REDACTED)
         })
@@ -247,10 +278,12 @@ mod tests {
 
     use super::*;
 
-    fn secret(data: &[(&str, &str)]) -> Result<Credentials, Error> {
-        Credentials::from_secret(
-            &data.iter().map(|(k, v)| ((*k).to_owned(), ByteString(v.as_bytes().to_vec()))).collect(),
-        )
+    fn data(keys: &[(&str, &str)]) -> BTreeMap<String, ByteString> {
+        keys.iter().map(|(k, v)| ((*k).to_owned(), ByteString(v.as_bytes().to_vec()))).collect()
+    }
+
+    fn secret(keys: &[(&str, &str)]) -> Result<Credentials, Error> {
+        Credentials::from_secret(&data(keys))
     }
 
     #[test]
@@ -336,5 +369,34 @@ mod tests {
         assert_eq!(credentials.hide(&text), "no [redacted] here, [redacted], Basic [redacted], [redacted]");
         let short = secret(&[("password", "no")]).unwrap();
         assert_eq!(short.hide("no note"), "no note");
+        let config = r#"{"auths": {"registry.example": {"username": "me", "password": "hunter22"}}}"#;
+        let host = secret(&[(".dockerconfigjson", config)]).unwrap();
+        assert_eq!(host.hide(&text), "no [redacted] here, [redacted], Basic [redacted], [redacted]");
+    }
+
+    #[test]
+    fn a_secret_for_charts_has_logins_of_hosts_and_what_it_lacks_is_that_of_the_repository() {
+        let repository =
+            secret(&[("password", "hunter22"), ("ca.crt", "a"), ("proxy", "a.example:1")]).unwrap();
+        let config = r#"{"auths": {"registry.example": {"username": "me", "password": "hunter22"}}}"#;
+        let charts = data(&[(".dockerconfigjson", config), ("ca.crt", "b"), ("token", "t")]);
+        let merged = Credentials::for_charts(&charts, &repository).unwrap();
+        assert_eq!(merged.authorities(), Some("b"));
+        assert!(merged.proxy() == repository.proxy());
+        assert!(merged.login_of_host("registry.example/x").is_some());
+        assert_eq!((merged.authorization(), merged.login_of_host("charts.example/x")), (None, None));
+        let cases: &[(&[(&str, &str)], &str)] = &[
+            (&[("username", "me"), ("password", "hunter22")], "no login that names its host"),
+            (&[("user", "me"), ("pass", "hunter22")], "none of the keys password"),
+            (
+                &[(".dockerconfigjson", "hunter22")],
+                "key .dockerconfigjson of the Secret: it has no \"auths\"",
+            ),
+        ];
+        for (keys, expected) in cases {
+            let message = Credentials::for_charts(&data(keys), &repository).unwrap_err().to_string();
+            assert!(message.starts_with("spec.charts.secretRef: "), "{message}");
+            assert!(message.contains(expected) && !message.contains("hunter22"), "{message}");
+        }
     }
 }

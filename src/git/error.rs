@@ -199,6 +199,18 @@ pub enum Error {
         /// The reason.
         reason: String,
     },
+    /// The server of a chart requires a login, or rejected ours.
+    #[error(
+        "cannot fetch the chart {chart}: {reason}; check the login for {host} in the Secret of spec.charts.secretRef"
+    )]
+    ChartAuth {
+        /// The reference of the chart.
+        chart: String,
+        /// The host that the login is for.
+        host: String,
+        /// The reason.
+        reason: String,
+    },
     /// The mirror on disk cannot be read or written.
     #[error("the git cache failed: {0}; check the space and permissions of the cache directory")]
     Cache(String),
@@ -233,6 +245,7 @@ impl Error {
             Self::Cancelled { .. } => "SourceTimeout",
             Self::Abandoned { .. } => "SourceAbandoned",
             Self::Chart { .. } => "ChartUnavailable",
+            Self::ChartAuth { .. } => "ChartUnauthorized",
             Self::Cache(_) => "GitCacheFailed",
         }
     }
@@ -246,7 +259,11 @@ impl Error {
     pub(crate) fn is_of_secret(&self) -> bool {
         matches!(
             self,
-            Self::Credentials(_) | Self::Auth { .. } | Self::HostKey { .. } | Self::NotVerified { .. }
+            Self::Credentials(_)
+                | Self::Auth { .. }
+                | Self::ChartAuth { .. }
+                | Self::HostKey { .. }
+                | Self::NotVerified { .. }
         )
     }
 

@@ -39,8 +39,7 @@ const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// The connections for downloads.
 #[derive(Debug)]
 pub struct Downloads {
-    /// Credentials of the configuration's repository. Other servers only get to see the certificate authorities and
-    /// the proxy.
+    /// The certificate authorities and the proxy for all servers. Callers choose the login for a host.
     pub credentials: Credentials,
     /// The addresses that connections may be opened to.
     pub egress: Egress,
@@ -252,7 +251,7 @@ impl<'a> Registry<'a> {
 }
 
 impl Downloads {
-    /// Downloads public content.
+    /// Downloads content.
     pub(super) fn content(
         &self,
         url: &str,
@@ -277,14 +276,23 @@ impl Downloads {
         let location = header(&answer.headers, LOCATION);
         let address = Remote::parse(location.split(['?', '#']).next().unwrap_or_default());
         let host = address.ok().and_then(|remote| remote.address(443).map(|at| at.host.to_owned()));
-        let invalid = || Error::Content(format!("{url} redirects to an invalid address"));
+        let from = without_query(url);
+        let invalid = || Error::Content(format!("{from} redirects to an invalid address"));
         let host = host.ok_or_else(invalid)?;
         if !self.egress.names(&host) {
             return Err(Error::Content(format!(
-                "{url} redirects to another host; to allow this, name it with the operator's flag --git-hosts={host}"
+                "{from} redirects to another host; to allow this, name it with the operator's flag --git-hosts={host}"
             )));
         }
-        self.get(location, &[], limit)
+        let answer = self.get(location, &[], limit)?;
+        // The caller would answer the challenge of the other host with the login of the first one.
+        if matches!(answer.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            let status = answer.status;
+            return Err(Error::Content(format!(
+                "{from} redirects to {host}, which gets no login and responds with HTTP status {status}"
+            )));
+        }
+        Ok(answer)
     }
 
     fn get(&self, url: &str, headers: &[(HeaderName, String)], limit: usize) -> Result<ApiResponse, Error> {
@@ -304,9 +312,14 @@ impl Downloads {
     }
 }
 
+/// Returns the part of a URL to show. The query of a signed URL is a secret.
+fn without_query(url: &str) -> &str {
+    url.split('?').next().unwrap_or_default()
+}
+
 /// Returns the body of a successful response.
 fn ok(url: &str, answer: ApiResponse) -> Result<Bytes, Error> {
-    let (status, url) = (answer.status, url.to_owned());
+    let (status, url) = (answer.status, without_query(url).to_owned());
     let reason = format!("HTTP status {status}");
     match status {
         StatusCode::OK => Ok(answer.body),

@@ -64,6 +64,16 @@ pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/oci.md", "tar -czf", "no oras; oci:: pushes the same artifact with curl"),
     ("docs/oci.md", "wheelwright render", "no registry; oci:: renders and plans artifacts"),
     ("docs/oci.md", "kubectl -n wheelwright-system create secret docker-registry", "no registry with logins"),
+    (
+        "docs/rendering.md",
+        "kubectl -n wheelwright-system create secret docker-registry",
+        "no registry with logins; chart::remote:: renders and applies private charts",
+    ),
+    (
+        "docs/rendering.md",
+        "mkdir -p logins",
+        "no registry with logins; chart::remote:: renders with the same file",
+    ),
     ("docs/oci.md", "cosign generate-key-pair", "no cosign; oci:: signs with openssl as cosign does"),
     ("README.md", "make demo", "a step of .ci/run"),
     ("README.md", "cargo install", "no test runs it; the tests have built the program"),

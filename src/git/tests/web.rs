@@ -26,7 +26,7 @@ use crate::pki::{Authority, Identity, Profile, Subject, Usage};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Received {
     pub(super) line: String,
-    pub(super) headers: BTreeMap<String, String>,
+    pub(crate) headers: BTreeMap<String, String>,
 }
 
 /// A GitHub App from the server's view.

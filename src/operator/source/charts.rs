@@ -10,9 +10,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::mirrors::{FetchError, Mirrors};
-use crate::git::{Blobs, ChartSource, Downloads, Error};
-use api::gitops::v1alpha1::{ConfigRepo, RemoteChart};
+use crate::git::{Blobs, ChartSource, Credentials, Downloads, Error};
+use api::gitops::v1alpha1::{ChartRepositories, ConfigRepo, RemoteChart, SecretRef};
 use controllers::hub::config_repo::chart_digest;
+use object::Metadata as _;
 use object::tree::Checkout;
 use reconcile::Source;
 
@@ -51,16 +52,18 @@ impl Mirrors {
     ) -> (Arc<Checkout>, Option<Error>) {
         let charts = repo.status.as_ref().map(|status| status.charts.clone()).unwrap_or_default();
         let last = before.checkout.as_ref();
-        let known = last.map(|last| last.tree.charts().clone()).unwrap_or_default();
-        let is_known =
-            |one: &RemoteChart| known.get(&one.chart).is_some_and(|archive| is_pinned(one, archive));
-        let has_all = || charts.len() == known.len() && charts.iter().all(is_known);
-        if let Some(last) = last.filter(|last| last.revision == checkout.revision && has_all()) {
-            return (Arc::clone(last), None);
+        let fetched = last.map(|last| last.tree.charts().clone()).unwrap_or_default();
+        let known: Archives = charts.iter().filter_map(|one| pinned(one, &fetched)).collect();
+        let has_all = known.len() == charts.len() && known.len() == fetched.len();
+        if let Some(last) = last.filter(|last| last.revision == checkout.revision && has_all) {
+            // A Secret that is deleted is reported before it is needed.
+            let is_private = repo.spec.charts.is_some() && !charts.is_empty();
+            let failure = if is_private { self.chart_credentials(repo).await.err() } else { None };
+            return (Arc::clone(last), failure);
         }
-        let (archives, failure) = match self.archives(repo, charts, known).await {
+        let (archives, failure) = match self.archives(repo, charts, known.clone()).await {
             Ok(archives) => archives,
-            Err(error) => return (checkout, Some(error)),
+            Err(error) => (known, Some(error)),
         };
         let mut checkout = Arc::unwrap_or_clone(checkout);
         checkout.tree.set_charts(archives);
@@ -74,19 +77,31 @@ impl Mirrors {
         charts: Vec<RemoteChart>,
         known: Archives,
     ) -> Result<(Archives, Option<Error>), Error> {
-        let namespace = repo.metadata.namespace.clone().unwrap_or_default();
-        let secret = repo.spec.secret_ref.as_ref().map(|secret| secret.key(&namespace));
-        let cancel = CancellationToken::new();
+        let (namespace, cancel) = (repo.namespace(), CancellationToken::new());
         let store = Store {
-            blobs: self.blobs("charts", &namespace),
+            blobs: self.blobs("charts", namespace),
             until: Instant::now() + DOWNLOADS_TIMEOUT,
-            downloads: self.downloads(self.secrets.credentials(secret.as_ref()).await?, &cancel),
+            downloads: self.downloads(self.chart_credentials(repo).await?, &cancel),
         };
-        self.download(&namespace, cancel, move || store.archives(charts, &known)).await
+        self.download(namespace, cancel, move || store.archives(charts, &known)).await
+    }
+
+    /// Reads the logins for charts, and the certificate authorities and the proxy of their servers.
+    async fn chart_credentials(&self, repo: &ConfigRepo) -> Result<Credentials, Error> {
+        let key = |secret: &SecretRef| secret.key(repo.namespace());
+        let secret = repo.spec.secret_ref.as_ref().map(key);
+        let repository = self.secrets.credentials(secret.as_ref()).await?;
+        match &repo.spec.charts {
+            // A login for the repository is not one for charts, which a commit names.
+            None => Ok(repository.without_login()),
+            Some(ChartRepositories { secret_ref, unknown: _ }) => {
+                Credentials::for_charts(&self.secrets.read(&key(secret_ref)).await?, &repository)
+            }
+        }
     }
 }
 
-/// The archives of a namespace.
+/// The archives of a namespace. Namespaces do not share archives, because a login may be in only one of them.
 struct Store {
     blobs: Blobs,
     /// No download starts after this time.
@@ -98,7 +113,7 @@ impl Store {
     fn archives(&self, charts: Vec<RemoteChart>, known: &Archives) -> (Archives, Option<Error>) {
         let (mut archives, mut failure, mut bytes) = (Archives::new(), None, 0_usize);
         for one in charts {
-            let archive = match known.get(&one.chart).filter(|archive| is_pinned(&one, archive)) {
+            let archive = match known.get(&one.chart) {
                 Some(archive) => Ok(Arc::clone(archive)),
                 None => self.archive(&one),
             };
@@ -151,11 +166,13 @@ impl Store {
     }
 }
 
-/// Returns true if an archive is what was fetched first, or if none was.
-fn is_pinned(one: &RemoteChart, archive: &[u8]) -> bool {
-    one.digest.is_empty() || one.digest == chart_digest(archive)
+/// Returns the archive of a chart, if it is what was fetched first, or if none was.
+fn pinned(one: &RemoteChart, fetched: &Archives) -> Option<(String, Arc<[u8]>)> {
+    let archive = fetched.get(&one.chart)?;
+    let is_pinned = one.digest.is_empty() || one.digest == chart_digest(archive);
+    is_pinned.then(|| (one.chart.clone(), Arc::clone(archive)))
 }
 
 #[cfg(test)]
 #[path = "tests/charts.rs"]
-mod tests;
+pub(super) mod tests;

@@ -9,6 +9,7 @@ pub(super) fn failure(error: &Error) -> Failure {
         | Error::RequestTooLarge { .. }
         | Error::StatusRejected { .. }
         | Error::Auth { .. }
+        | Error::ChartAuth { .. }
         | Error::HostKey { .. } => FailureKind::Forbidden,
         Error::Url(_)
         | Error::Ref(_)

@@ -64,9 +64,10 @@ impl Secrets {
     /// cannot be read.
     pub(super) async fn versions(&self, repo: &ConfigRepo) -> Vec<Option<String>> {
         let namespace = repo.metadata.namespace.clone().unwrap_or_default();
+        let charts = repo.spec.charts.as_ref().map(|charts| &charts.secret_ref);
         let verify = repo.spec.verify.as_ref().map(|verify| &verify.secret_ref);
         let mut versions = Vec::new();
-        for secret in repo.spec.secret_ref.iter().chain(verify) {
+        for secret in repo.spec.secret_ref.iter().chain(charts).chain(verify) {
             let secret = self.get(&secret.key(&namespace)).await;
             versions.push(secret.ok().and_then(|secret| secret.metadata.resource_version));
         }

@@ -131,6 +131,7 @@ fn failed(key: &Key, error: &Error) -> Finding {
         | Error::NotVerified { .. }
         | Error::Abandoned { .. }
         | Error::Chart { .. }
+        | Error::ChartAuth { .. }
         | Error::PushRejected { .. }
         | Error::RequestTooLarge { .. }
         | Error::NotOurs { .. }

@@ -112,8 +112,9 @@ pub(super) fn secrets(repo: &ConfigRepo) -> impl Iterator<Item = &SecretRef> {
         report.into_iter().flat_map(|report| report.secret_ref.iter().chain(&report.signing_key_ref));
     let written = written.chain(statuses);
     let read = repo.spec.verify.iter().map(|verify| &verify.secret_ref);
+    let charts = repo.spec.charts.iter().map(|charts| &charts.secret_ref);
     let hooks = repo.spec.webhook.iter().map(|webhook| &webhook.secret_ref);
-    repo.spec.secret_ref.iter().chain(written).chain(read).chain(hooks)
+    repo.spec.secret_ref.iter().chain(written).chain(read).chain(charts).chain(hooks)
 }
 
 /// Returns the finding for the conditions of a ConfigRepo.

@@ -2,7 +2,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::git::tests::forge::Forge;
-use crate::operator::source::mirrors::tests::{mirrors_of, rotated, with_secret};
+use crate::git::tests::recorder::Recorder;
+use crate::operator::source::charts::tests::{Fixture, answer, private};
+use crate::operator::source::mirrors::tests::{mirrors_of, repository, rotated, with_secret};
 
 #[test]
 fn hints_are_one_fetch_and_no_more_than_one_a_second() {
@@ -109,6 +111,31 @@ async fn a_secret_that_changes_after_fetches_were_refused_has_the_repository_fet
     let key = tokio::time::timeout(Duration::from_secs(60), changes.recv()).await;
     assert_eq!(key.expect("the change arrives"), Some(Key::namespaced("a", "fleet")));
     assert_eq!(hub.requests().len(), 5);
+}
+
+#[tokio::test]
+async fn a_secret_for_charts_that_changes_after_its_login_was_refused_has_the_repository_fetched() {
+    let (fixture, dir) = (Fixture::start(), tempfile::tempdir().unwrap());
+    fixture.serves("one");
+    fixture.requires_login();
+    let (url, _) = repository(dir.path());
+    let (old, new) = (answer("1", fixture.secret("another22")), answer("2", fixture.secret("hunter22")));
+    // The version, the credentials, and a check of the version.
+    let hub = Recorder::start(&[&old, &old, &new, &new].map(String::as_str));
+    let mut mirrors = mirrors_of(&hub.address.to_string(), &dir.path().join("cache"), true);
+    mirrors.secrets.look = Duration::from_millis(1);
+    let (mirrors, repo) = (Arc::new(mirrors), Arc::new(private(&url, fixture.chart(""))));
+    let failure = SourceFailure { reason: "ChartUnauthorized", message: String::new() };
+    let before = Source { failure: Some(failure), ..Source::default() };
+    let (changed, mut changes) = mpsc::channel(1);
+    let fetched = fetch(Arc::clone(&mirrors), Arc::clone(&repo), before, changed).await;
+    let failure = fetched.source.failure.clone().unwrap();
+    assert_eq!(failure.reason, "ChartUnauthorized");
+    assert!(failure.message.contains("refuses the login"), "{}", failure.message);
+    let key = tokio::time::timeout(Duration::from_secs(60), changes.recv()).await;
+    assert_eq!(key.expect("the change arrives"), Some(Key::namespaced("a", "fleet")));
+    let checkout = mirrors.fetch_with_charts(&repo, &fetched.source).await.ok().unwrap();
+    assert_eq!(checkout.tree.charts().len(), 1);
 }
 
 #[test]

@@ -82,6 +82,9 @@ pub struct ConfigRepoSpec {
     /// such a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decryption: Option<Decryption>,
+    /// Access to the repositories and registries of remote charts. If absent, the operator sends them no login.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub charts: Option<ChartRepositories>,
     /// Enables push webhooks at the path `/webhooks/NAMESPACE/NAME` of the address in the operator's flag
     /// `--git-webhook-listen`. The payload only triggers a fetch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -200,6 +203,7 @@ impl Default for ConfigRepoSpec {
             secret_ref: None,
             verify: None,
             decryption: None,
+            charts: None,
             webhook: None,
             mode: ConfigRepoMode::default(),
             plan_approval: PlanApproval::default(),
@@ -309,6 +313,21 @@ impl SecretRef {
 pub struct Decryption {
     /// Secret in the same namespace with the private keys. Names that end with `.agekey` contain age keys, names
     /// that end with `.asc` contain OpenPGP keys without a passphrase.
+    pub secret_ref: SecretRef,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// Access to the repositories and registries of remote charts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChartRepositories {
+    /// Secret in the same namespace with logins, in the key `.dockerconfigjson` as in the type
+    /// `kubernetes.io/dockerconfigjson`. Each login is sent only to the host that it names, and to the token service
+    /// of a registry. The Secret can also contain `ca.crt` and `proxy`, instead of those in the Secret of
+    /// `spec.secretRef`.
     pub secret_ref: SecretRef,
     /// Fields this version does not know.
     #[serde(flatten)]

@@ -33,6 +33,7 @@ pub(super) fn sync_policy(repo: &ConfigRepo) -> Result<SyncPolicy, Problem> {
         secret_ref: _,
         verify: _,
         decryption: _,
+        charts: _,
         webhook: _,
         rewind: _,
         // Read by `commit`.
