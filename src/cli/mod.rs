@@ -16,6 +16,7 @@ mod help;
 mod installation;
 mod large_file;
 mod local_tree;
+mod names;
 mod objects;
 mod origin;
 pub mod output;
@@ -25,10 +26,12 @@ mod tree;
 mod writer;
 
 use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
 
 use clap::{FromArgMatches as _, Parser};
+use clap_complete::CompleteEnv;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
@@ -50,6 +53,9 @@ struct Cli {
     #[command(subcommand)]
     command: commands::Command,
 }
+
+/// The name of this program as a plugin of kubectl.
+const PLUGIN: &str = "kubectl-wheelwright";
 
 /// The heading of the global options.
 const GLOBAL: &str = "Global options";
@@ -74,11 +80,16 @@ enum LogFormat {
     Json,
 }
 
-/// Runs the process: parses the arguments, runs the command, and prints an error with its hint.
+/// Runs the process: parses the arguments, runs the command, and prints an error with its hint. If the script of a
+/// shell asks, completes a command line instead.
 pub fn main() -> ExitCode {
+    CompleteEnv::with_factory(names::command).var(names::VARIABLE).complete();
     let words: Vec<_> = commands::agent_flags::translated(std::env::args_os().collect());
-    let cli =
-        Cli::from_arg_matches(&help::command().get_matches_from(words)).unwrap_or_else(|error| error.exit());
+    let mut command = help::command();
+    if words.first().is_some_and(|program| Path::new(program).ends_with(PLUGIN)) {
+        command = command.bin_name("kubectl wheelwright");
+    }
+    let cli = Cli::from_arg_matches(&command.get_matches_from(words)).unwrap_or_else(|error| error.exit());
     let mut ui = Ui::stdio();
     match init_logs(&cli, &mut ui).and_then(|()| commands::run(&cli.command, &mut ui)) {
         Ok(code) => code,

@@ -1,0 +1,62 @@
+//! Shell completion and the plugin of kubectl, with the real bash and kubectl.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use api::crds;
+use object::Object;
+
+use crate::cli::server;
+use crate::kube::Kubectl;
+use crate::rollout::load;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_wheelwright");
+
+/// Runs a script of bash, with a directory in front of the path.
+fn bash(path: &Path, script: &str) -> String {
+    let path = format!("{}:{}", path.display(), std::env::var("PATH").unwrap());
+    let output = Command::new("bash").args(["-c", script]).env("PATH", path).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bash_completes_commands_and_the_names_of_a_hub() {
+    let dir = tempfile::tempdir().unwrap();
+    let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
+    let admin = hub.kubeconfig("admin", &["system:masters"]).unwrap();
+    let kubeconfig = dir.path().join("admin.kubeconfig");
+    std::fs::write(&kubeconfig, serde_json::to_string(&admin).unwrap()).unwrap();
+    let client = crate::trace::client(&admin).await;
+    load(&client, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain/rollout.yaml")).await;
+    symlink(PROGRAM, dir.path().join("wheelwright")).unwrap();
+    let candidates = |words: &str| {
+        let script = format!(
+            "source <(wheelwright completion bash); COMP_WORDS=({words} ''); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); COMP_TYPE=9; \
+             _clap_complete_wheelwright wheelwright '' ''; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        );
+        bash(dir.path(), &script)
+    };
+    let hub = format!("--kubeconfig {}", kubeconfig.display());
+    let offered = |words: &str, name: &str| {
+        let shown = candidates(words);
+        assert!(shown.lines().any(|line| line == name), "{words}: {shown}");
+    };
+    offered("wheelwright", "status");
+    offered(&format!("wheelwright rollout status {hub}"), "managed-serviceaccount");
+    offered(&format!("wheelwright explain placement {hub}"), "fleet/aws");
+    let unreachable = candidates("wheelwright rollout status --kubeconfig missing");
+    assert!(!unreachable.contains("managed-serviceaccount"), "{unreachable}");
+}
+
+#[test]
+fn kubectl_runs_the_program_as_a_plugin() {
+    let dir = tempfile::tempdir().unwrap();
+    symlink(PROGRAM, dir.path().join("kubectl-wheelwright")).unwrap();
+    let kubectl = Kubectl::new(Path::new("/dev/null"), dir.path().join("home"));
+    let mut command = kubectl.command(&["wheelwright", "rollout", "status", "--help"]);
+    let output = command.env("PATH", dir.path()).output().unwrap();
+    let help = String::from_utf8_lossy(&output.stdout);
+    assert!(help.contains("Usage: kubectl wheelwright rollout status "), "{help}");
+}
