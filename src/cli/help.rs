@@ -9,7 +9,7 @@ use super::Cli;
 /// The commands in `wheelwright --help`, grouped by purpose.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start", &["demo", "hub", "operator", "agent"]),
-    ("Look", &["status", "get", "explain", "events", "dashboard", "doctor"]),
+    ("Look", &["status", "top", "get", "explain", "events", "dashboard", "doctor"]),
     ("Change", &["plan", "render", "simulate", "rollout", "pause", "resume", "repo"]),
     (
         "Fleet",
@@ -170,6 +170,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("status", &["wheelwright status", "wheelwright status --watch"]),
+    ("top", &["wheelwright top", "wheelwright top --limit 5 -o json"]),
     ("dashboard", &["wheelwright dashboard", "wheelwright dashboard --kubeconfig hub/admin.kubeconfig"]),
     (
         "rollout status",

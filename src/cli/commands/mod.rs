@@ -30,6 +30,7 @@ mod simulate;
 mod status;
 mod switch_hub;
 mod taint;
+mod top;
 mod uninstall;
 mod unjoin;
 mod upgrade;
@@ -80,6 +81,7 @@ commands! {
     Render => render,
     Plan => plan,
     Status => status,
+    Top => top,
     Dashboard => dashboard,
     Rollout => rollout,
     Pause => pause,
