@@ -149,12 +149,11 @@ const BEFORE_EVENT: &[&str] = &[
 ];
 /// Files that create conditions or events with reasons from another file, and that file.
 const REASONS_OF_OTHERS: &[(&str, &str)] = &[
-    ("crates/addon-sdk/src/hub/deletion.rs", "crates/engine/src/addon/hook.rs"),
+    ("crates/addon-lifecycle/src/deletion.rs", "crates/engine/src/addon/hook.rs"),
     (
         "crates/controllers/src/hub/addon_config/write.rs",
         "crates/controllers/src/hub/addon_config/config_problem.rs",
     ),
-    ("crates/controllers/src/hub/addon_deploy/hook.rs", "crates/engine/src/addon/hook.rs"),
     ("crates/controllers/src/hub/addon_health.rs", "the condition of the cluster"),
     ("crates/controllers/src/hub/cluster_profile.rs", "the condition of the cluster"),
     ("crates/controllers/src/hub/placement/plan.rs", "crates/engine/src/placement/events.rs"),

@@ -10,7 +10,8 @@ use super::{Files, assert_none, is_test, production, read, sources};
 /// The crates that a member's manifest may name. ARCHITECTURE.md lists the same edges.
 const CRATES: &[(&str, &[&str])] = &[
     // Besides the shell, this is the only member that acts, and only in the files that its page names.
-    ("addon-sdk", &["api", "engine", "object", "reconcile", "shell"]),
+    ("addon-sdk", &["addon-lifecycle", "api", "engine", "object", "reconcile", "shell"]),
+    ("addon-lifecycle", &["api", "engine", "object", "reconcile"]),
     ("object", &[]),
     ("api", &["object"]),
     ("yaml", &[]),
@@ -20,7 +21,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("reconcile", &["api", "object"]),
     ("cel", &["object"]),
     ("engine", &["api", "cel", "object"]),
-    ("controllers", &["api", "engine", "object", "reconcile", "render", "yaml"]),
+    ("controllers", &["addon-lifecycle", "api", "engine", "object", "reconcile", "render", "yaml"]),
     // The shell knows none of our kinds, so it can run the controllers of the hub, agent and add-ons alike.
     ("shell", &["object", "reconcile"]),
     ("store", &["cel", "object"]),
@@ -65,6 +66,7 @@ const MODULES: &[(&str, &[&str])] = &[
 
 /// The folders whose modules must not form cycles.
 const LAYERED: &[&str] = &[
+    "crates/addon-lifecycle/src",
     "crates/addon-sdk/src",
     "crates/addon-sdk/src/hub",
     "crates/api/src",

@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 
 use super::deployment::AddOnDeployment;
-use super::{hosting, leftovers, permissions, status};
+use super::permissions;
 use crate::AddOn;
 use crate::config::{self, Assigned};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::work::v1::ManifestWork;
-use engine::addon::hosting::addon_of;
+use engine::addon::hosting::{addon_of, hosting_cluster};
 use engine::addon::live::{AddOnPart, DeployWrites, NeededFinalizers};
 use engine::addon::registration;
 use object::{Key, Metadata as _};
@@ -36,7 +36,7 @@ impl<A: AddOn> Controller for DeployController<A> {
             let differs = |one: &ManagedCluster| (one.is_terminating(), one.spec.hub_accepts_client);
             if A::options().hosted && change.differs_in(differs) {
                 let is_hosted = |addon: &Arc<ManagedClusterAddOn>| {
-                    addon.name() == A::NAME && hosting::named::<A>(addon) == Some(cluster.name())
+                    addon.name() == A::NAME && hosting_cluster(addon) == Some(cluster.name())
                 };
                 let addons = view.readable::<ManagedClusterAddOn>(Query::ALL).into_iter();
                 keys.extend(addons.filter(is_hosted).map(|addon| Key::of(&*addon)));
@@ -67,16 +67,18 @@ impl<A: AddOn> Controller for DeployController<A> {
         config::when_read(view, || match AddOnDeployment::<A>::read(key, view)? {
             Some(deployment) if deployment.live.addon.is_terminating() => Ok(deployment.finish(now)),
             Some(deployment) => Ok(deployment.plan(now)),
-            None => released::<A>(key, view, now),
+            None => match view.get::<ManagedClusterAddOn>(key)? {
+                Some(addon) => addon_lifecycle::release(addon, A::options().hosted, view, now),
+                None => {
+                    let permissions = permissions::read(key, view)?;
+                    addon_lifecycle::delete_leftovers(key, &permissions, view, now)
+                }
+            },
         })
     }
 
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
-        if done.is_success() {
-            return Ok(done.plan.status.clone());
-        }
-        let addon = view.get::<ManagedClusterAddOn>(key)?;
-        Ok(addon.and_then(|addon| status::refused_write(&addon, done, now)))
+        addon_lifecycle::conclude(key, view, done, now)
     }
 }
 
@@ -85,17 +87,6 @@ pub(super) fn installations<A: AddOn>(view: &impl View) -> Vec<Key> {
     let mut keys = view.keys::<ManagedClusterAddOn>(Query::ALL);
     keys.retain(|key| key.name == A::NAME);
     keys
-}
-
-/// Releases a deleted add-on whose cluster no longer exists, because no job can run there. If the add-on itself no
-/// longer exists, deletes its leftovers.
-fn released<A: AddOn>(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-    let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else { return leftovers::delete(key, view, now) };
-    let cluster = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?;
-    if !addon.is_terminating() || cluster.is_some() {
-        return Ok(Plan::nothing());
-    }
-    Ok(hosting::clean(&hosting::live::<A>(addon, view)?, false, now))
 }
 
 impl<A: AddOn> AddOnDeployment<A> {
@@ -137,7 +128,7 @@ impl<A: AddOn> AddOnDeployment<A> {
     /// Grants permissions and writes works if they differ, then deletes surplus works and revokes other
     /// permissions. While the hub cannot deploy to the hosting cluster, the works are left unchanged.
     fn deploy(&self, plan: &mut Plan, parts: &[AddOnPart]) {
-        let wanted = permissions::Wanted::new(&self.live.addon, &self.options);
+        let wanted = permissions::wanted(&self.live.addon, &self.options);
         plan.step(self.permissions.give(&wanted));
         let Some(DeployWrites { steps, surplus }) = self.live.writes(parts) else { return };
         for step in steps {

@@ -4,10 +4,11 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::{hosting, permissions};
+use super::permissions;
 use crate::addon::{AddOn, AddOnOptions, HealthProber, Installation};
 use crate::config::{self, Assigned};
 use crate::manifests;
+use addon_lifecycle::{Permissions, read_live};
 use api::addon::v1alpha1::{
     AddOnDeploymentConfigSpec, ClusterManagementAddOn, ConfigGroupResource, CustomSignerRegistration,
     HealthCheckMode, ManagedClusterAddOn, RegistrationSpec, RegistrationType,
@@ -25,7 +26,7 @@ use reconcile::{Read, View};
 pub(super) struct AddOnDeployment<A> {
     pub(super) live: LiveAddOn,
     pub(super) cluster: Arc<ManagedCluster>,
-    pub(super) permissions: permissions::Existing,
+    pub(super) permissions: Permissions,
     pub(super) options: AddOnOptions,
     pub(super) config: Assigned,
     addon_type: PhantomData<A>,
@@ -43,12 +44,13 @@ impl<A: AddOn> AddOnDeployment<A> {
         let Some(cluster) = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))? else {
             return Ok(None);
         };
+        let options = A::options();
         Ok(Some(Self {
             config: config::assigned(cma.as_deref(), &addon, view)?,
-            permissions: permissions::Existing::read(key, view)?,
-            options: A::options(),
+            permissions: permissions::read(key, view)?,
             addon_type: PhantomData,
-            live: hosting::live::<A>(addon, view)?,
+            live: read_live(addon, options.hosted, view)?,
+            options,
             cluster,
         }))
     }

@@ -4,8 +4,6 @@ mod deletion;
 mod deploy;
 mod deployment;
 mod hashes;
-mod hosting;
-mod leftovers;
 mod permissions;
 mod request;
 mod status;

@@ -4,94 +4,46 @@
 //! The add-on owns the objects in the namespace of its cluster, so the garbage collector deletes them with it.
 //! Owner references cannot point to another namespace.
 
-use std::sync::Arc;
-
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding, RoleRef};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::addon::{AddOnOptions, HubRole};
+use addon_lifecycle::{Permissions, WantedPermissions};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL};
 use engine::addon::registration;
 use object::{Key, Metadata as _};
-use reconcile::{Action, Query, Read, View};
+use reconcile::{Read, View};
 
-/// The permissions that the agent should have.
-#[derive(Default)]
-pub(super) struct Wanted {
-    role: Option<Role>,
-    bindings: Vec<RoleBinding>,
+/// Returns the permissions from the options of an add-on. An agent without an identity gets none.
+pub(super) fn wanted(addon: &ManagedClusterAddOn, options: &AddOnOptions) -> WantedPermissions {
+    let Some(rules) = &options.hub_permissions else { return WantedPermissions::default() };
+    let metadata = metadata(addon);
+    let rules = Some(rules.clone()).filter(|rules| !rules.is_empty());
+    let role = rules.map(|rules| Role { metadata: metadata.clone(), rules: Some(rules) });
+    let own = role.as_ref().map(|role| RoleBinding {
+        metadata,
+        role_ref: role_ref("Role", role.name()),
+        subjects: Some(registration::subjects(addon)),
+    });
+    let existing = options.hub_roles.iter().map(|role| match role {
+        HubRole::CurrentCluster(name) => {
+            registration::role_binding(addon, None, role_ref("ClusterRole", name))
+        }
+        HubRole::SingleNamespace { namespace, role } => {
+            registration::role_binding(addon, Some((*namespace).to_owned()), role.clone())
+        }
+    });
+    let bindings = own.into_iter().chain(existing).collect();
+    WantedPermissions { role, bindings }
 }
 
-impl Wanted {
-    /// Returns the permissions from the options of an add-on. An agent without an identity gets none.
-    pub(super) fn new(addon: &ManagedClusterAddOn, options: &AddOnOptions) -> Self {
-        let Some(rules) = &options.hub_permissions else { return Self::default() };
-        let metadata = metadata(addon);
-        let rules = Some(rules.clone()).filter(|rules| !rules.is_empty());
-        let role = rules.map(|rules| Role { metadata: metadata.clone(), rules: Some(rules) });
-        let own = role.as_ref().map(|role| RoleBinding {
-            metadata,
-            role_ref: role_ref("Role", role.name()),
-            subjects: Some(registration::subjects(addon)),
-        });
-        let existing = options.hub_roles.iter().map(|role| match role {
-            HubRole::CurrentCluster(name) => {
-                registration::role_binding(addon, None, role_ref("ClusterRole", name))
-            }
-            HubRole::SingleNamespace { namespace, role } => {
-                registration::role_binding(addon, Some((*namespace).to_owned()), role.clone())
-            }
-        });
-        let bindings = own.into_iter().chain(existing).collect();
-        Self { role, bindings }
-    }
-}
-
-/// The permissions that the agent has.
-pub(super) struct Existing {
-    role: Option<Arc<Role>>,
-    bindings: Vec<Arc<RoleBinding>>,
-}
-
-impl Existing {
-    pub(super) fn read(addon: &Key, view: &impl View) -> Read<Self> {
-        let mut bindings = view.list::<RoleBinding>(Query::label(CLUSTER_NAME_LABEL, &addon.namespace))?;
-        bindings.retain(|binding| registration::addon_of_permission(&**binding).as_ref() == Some(addon));
-        let role = view.get(&Key::namespaced(&addon.namespace, name(&addon.name)))?;
-        Ok(Self { role, bindings })
-    }
-
-    /// Grants the wanted permissions.
-    pub(super) fn give(&self, wanted: &Wanted) -> Vec<Action> {
-        let role = wanted.role.iter().filter_map(|role| Action::ensure(role, self.role.as_deref()));
-        let existing = |wanted: &RoleBinding| {
-            self.bindings.iter().find(|binding| Key::of(&***binding) == Key::of(wanted))
-        };
-        let bindings = wanted
-            .bindings
-            .iter()
-            .filter_map(|wanted| Action::ensure(wanted, existing(wanted).map(Arc::as_ref)));
-        role.chain(bindings).collect()
-    }
-
-    /// Revokes all permissions except the wanted ones.
-    pub(super) fn revoke_others(&self, wanted: &Wanted) -> Vec<Action> {
-        let is_wanted =
-            |binding: &RoleBinding| wanted.bindings.iter().any(|wanted| Key::of(wanted) == Key::of(binding));
-        let bindings = self
-            .bindings
-            .iter()
-            .map(Arc::as_ref)
-            .filter(|binding| !binding.is_terminating() && !is_wanted(binding));
-        let role = self.role.as_deref().filter(|role| !role.is_terminating() && wanted.role.is_none());
-        bindings.map(Action::delete).chain(role.map(Action::delete)).collect()
-    }
-
-    /// Revokes all permissions.
-    pub(super) fn revoke(&self) -> Vec<Action> {
-        self.revoke_others(&Wanted::default())
-    }
+/// Reads the permissions that the agent has.
+pub(super) fn read(addon: &Key, view: &impl View) -> Read<Permissions> {
+    Ok(Permissions {
+        role: view.get(&Key::namespaced(&addon.namespace, name(&addon.name)))?,
+        ..Permissions::read(addon, registration::addon_of_permission, view)?
+    })
 }
 
 /// Returns the name of an agent's Role and RoleBinding.

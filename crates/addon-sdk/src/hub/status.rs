@@ -20,8 +20,7 @@ use engine::addon::health;
 use engine::addon::hosting::{Host, Place};
 use engine::addon::works_status::WorksStatus;
 use engine::addon::{config_refs, degraded, progress};
-use object::{Key, Metadata as _};
-use reconcile::{Executed, StatusWrite};
+use object::Metadata as _;
 
 impl<A: AddOn> AddOnDeployment<A> {
     /// Sets the conditions and the related objects. `made` lists the parts of the add-on without any objects, or
@@ -131,25 +130,6 @@ impl<A: AddOn> AddOnDeployment<A> {
 fn is_unknown(cluster: &ManagedCluster) -> bool {
     let available = cluster.condition(cluster_conditions::AVAILABLE);
     available.is_some_and(|available| available.status == Unknown)
-}
-
-/// Reports that the API server rejected a work, or a permission for the agent. The manager can only grant
-/// permissions that it has itself.
-pub(super) fn refused_write(
-    addon: &ManagedClusterAddOn,
-    done: &Executed,
-    now: Timestamp,
-) -> Option<StatusWrite> {
-    let key = Key::of(addon);
-    let mut refusals = done.failures().filter(|(_, failure)| failure.is_refusal());
-    let refused = refusals
-        .find_map(|(action, failure)| degraded::refused_write(&key, &action.target()?, &failure.message))?;
-    let mut new = addon.clone();
-    let conditions = &mut new.status.get_or_insert_default().conditions;
-    for condition in refused {
-        set_condition(conditions, condition, now);
-    }
-    StatusWrite::between(addon, &new)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::hub::deploy::DeployController;
 use crate::hub::tests::{Demo, World, message, variables, words};
 use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL};
 use object::Key;
-use reconcile::Controller as _;
+use reconcile::{Action, Controller as _};
 use serde_json::{Value, json};
 
 /// Returns an add-on with a job whose deletion began at midnight.

@@ -137,7 +137,9 @@ fn the_jobs_of_a_deleted_addon_run_without_its_definition_and_not_without_its_cl
     world.addon["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     world.definition = Value::Null;
     assert_eq!(works(&plan(&world))[0]["metadata"]["name"], "addon-a-pre-delete");
-    world.cluster = Value::Null;
+    (world.cluster, world.exists) = (Value::Null, true);
+    assert!(plan(&world).is_empty(), "the list left the cluster out");
+    world.exists = false;
     assert_eq!(words(&plan(&world)), ["patch ManagedClusterAddOn"], "the finalizer goes");
     world.addon["metadata"].as_object_mut().unwrap().remove("deletionTimestamp");
     assert!(plan(&world).is_empty());

@@ -98,7 +98,7 @@ pub(crate) struct World {
     pub(crate) works: Vec<ManifestWork>,
     pub(crate) roles: Vec<Value>,
     pub(crate) bindings: Vec<Value>,
-    /// True if the API server says that the add-on exists, regardless of the list.
+    /// True if the API server says that the add-on and its cluster exist, regardless of the lists.
     pub(crate) exists: bool,
     pub(crate) requests: Vec<Value>,
 }
@@ -163,10 +163,12 @@ impl World {
         caches.replace(Site::Hub, self.works.clone(), "1");
         let configs = if self.variables.is_null() { Vec::new() } else { vec![config(&self.variables)] };
         caches.replace_observed(&config_gvk(), configs, "1");
-        let key = Key::namespaced("c1", "a");
         let found = self.exists.then(|| Arc::new(Object::from_typed(&ManagedClusterAddOn::default())));
-        let lookup = Lookup::Object(ObjectRef::of::<ManagedClusterAddOn>(key));
-        caches.set_answer(lookup, Ok(LookupAnswer::Object(found)));
+        let addon = ObjectRef::of::<ManagedClusterAddOn>(Key::namespaced("c1", "a"));
+        let cluster = ObjectRef::of::<ManagedCluster>(Key::cluster("c1"));
+        for object in [addon, cluster] {
+            caches.set_answer(Lookup::Object(object), Ok(LookupAnswer::Object(found.clone())));
+        }
         caches
     }
 }

@@ -1,12 +1,12 @@
 //! Tests an add-on of which a part runs on another cluster.
 
-use super::*;
-use crate::hub::tests::{Demo, NOW, World, message, words};
-use reconcile::Action;
 use serde_json::{Value, json};
 
+use super::{Demo, NOW, World, message, words};
 use crate::hub::deploy::DeployController;
-use reconcile::{Controller as _, Delta, Plan, Site, Unreadable};
+use api::work::v1::ManifestWork;
+use object::Key;
+use reconcile::{Action, Controller as _, Delta, Plan, Site, Unreadable};
 
 const CLEANUP: &str = "addon.open-cluster-management.io/hosting-manifests-cleanup";
 const JOBS: &str = "addon.open-cluster-management.io/hosting-addon-pre-delete";

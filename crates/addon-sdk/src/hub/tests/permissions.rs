@@ -4,6 +4,7 @@ use super::*;
 use crate::hub::tests::World;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use object::Object;
+use reconcile::Action;
 use serde_json::Value;
 
 fn roles() -> Vec<HubRole> {
@@ -11,13 +12,17 @@ fn roles() -> Vec<HubRole> {
     vec![HubRole::CurrentCluster("reader"), HubRole::SingleNamespace { namespace: "shared", role }]
 }
 
-fn wanted(world: &World, hub_permissions: Option<Vec<PolicyRule>>, hub_roles: Vec<HubRole>) -> Wanted {
+fn wanted(
+    world: &World,
+    hub_permissions: Option<Vec<PolicyRule>>,
+    hub_roles: Vec<HubRole>,
+) -> WantedPermissions {
     let addon: ManagedClusterAddOn = Object::from_value(world.addon.clone()).unwrap().to_typed().unwrap();
-    Wanted::new(&addon, &AddOnOptions { hub_permissions, hub_roles, ..AddOnOptions::default() })
+    super::wanted(&addon, &AddOnOptions { hub_permissions, hub_roles, ..AddOnOptions::default() })
 }
 
-fn existing(world: &World, cluster: &str) -> Existing {
-    Existing::read(&Key::namespaced(cluster, "a"), &world.caches()).unwrap()
+fn existing(world: &World, cluster: &str) -> Permissions {
+    read(&Key::namespaced(cluster, "a"), &world.caches()).unwrap()
 }
 
 /// Returns the applied objects.

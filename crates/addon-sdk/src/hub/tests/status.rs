@@ -1,9 +1,9 @@
 //! Tests the reported status after rejected writes, and for healthy and unhealthy works.
 
-use super::*;
 use crate::hub::deploy::DeployController;
 use crate::hub::tests::{Demo, NOW, World, message, status};
-use reconcile::{Action, Answer, Controller as _, Failure, FailureKind, Plan};
+use object::Key;
+use reconcile::{Action, Answer, Controller as _, Executed, Failure, FailureKind, Plan};
 use serde_json::{Value, json};
 
 fn plan(world: &World) -> Plan {

@@ -6,24 +6,24 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 
-use super::hosting;
 use super::index::ReadContents;
 use super::status::DeployOutcome;
 use crate::rollout_policy::{self, RolloutOwner, of_people};
+use addon_lifecycle::{Permissions, WantedPermissions, read_live};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
-use api::names::{CLUSTER_NAME_LABEL, IMAGE_REGISTRIES_ANNOTATION};
+use api::names::IMAGE_REGISTRIES_ANNOTATION;
 use api::work::v1::ManifestWork;
 use engine::addon::config::Config;
 use engine::addon::error::AddOnError;
 use engine::addon::health;
 use engine::addon::hosting::{Host, Place};
-use engine::addon::live::{AddOnPart, DeployWrites, LiveAddOn};
+use engine::addon::live::{AddOnPart, DeployWrites, LiveAddOn, NeededFinalizers};
 use engine::addon::registration::{self, Sources};
 use engine::addon::works_status::WorksStatus;
 use engine::addon::{config_refs, snapshot, template};
 use object::{Key, Metadata as _, Object};
-use reconcile::{Action, Plan, Query, Read, StatusWrite, View};
+use reconcile::{Action, Plan, Read, StatusWrite, View};
 
 /// Delay for a snapshot that exists on the hub but is not in the cache yet.
 const SNAPSHOT_RECHECK: SignedDuration = SignedDuration::from_secs(1);
@@ -43,10 +43,8 @@ pub(super) struct AddOnDeployment {
     /// The contents of the configurations; `Ok(None)` while no configuration is assigned or its snapshot has not
     /// been read.
     pub(super) sources: Result<Option<Arc<Sources>>, AddOnError>,
-    /// The permissions that the agent should have.
-    permissions: Vec<RoleBinding>,
-    /// The permissions that the agent has.
-    bindings: Vec<Arc<RoleBinding>>,
+    wanted_permissions: WantedPermissions,
+    permissions: Permissions,
     /// The health that the works report.
     pub(super) works_status: WorksStatus,
 }
@@ -78,9 +76,9 @@ impl AddOnDeployment {
         let mut deployment = Self {
             works_status: WorksStatus::NoWorks,
             sources: Ok(None),
-            permissions: Vec::new(),
-            bindings: bindings_of(&key, view)?,
-            live: hosting::live(Arc::clone(&addon), view)?,
+            wanted_permissions: WantedPermissions::default(),
+            permissions: permissions_of(&key, view)?,
+            live: read_live(Arc::clone(&addon), true, view)?,
             cluster,
             configs,
             has_template,
@@ -120,7 +118,7 @@ impl AddOnDeployment {
     fn decide_permissions(&mut self) {
         let Ok(Some(sources)) = &self.sources else { return };
         match registration::role_bindings(&self.live.addon, &sources.template) {
-            Ok(permissions) => self.permissions = permissions,
+            Ok(bindings) => self.wanted_permissions.bindings = bindings,
             Err(error) => self.sources = Err(error),
         }
     }
@@ -138,7 +136,7 @@ impl AddOnDeployment {
     pub(super) fn plan(&self, deployed: Option<Timestamp>, now: Timestamp) -> Plan {
         let mut plan = Plan::nothing();
         if !self.cluster.spec.hub_accepts_client {
-            plan.step(remove(&self.bindings));
+            plan.step(self.permissions.revoke());
             return plan;
         }
         let mut new = ManagedClusterAddOn::clone(&self.live.addon);
@@ -175,10 +173,10 @@ impl AddOnDeployment {
     /// Returns true if the agent has all permissions that it should have. An add-on without configurations has not
     /// been deployed, and an agent on a cluster that the hub does not accept should have none.
     pub(super) fn is_permitted(&self) -> bool {
-        let has =
-            |wanted: &RoleBinding| self.bindings.iter().any(|binding| Key::of(&**binding) == Key::of(wanted));
+        let has = |wanted: &RoleBinding| self.permissions.binding(wanted).is_some();
         let needs_none = self.configs.is_empty() || !self.cluster.spec.hub_accepts_client;
-        needs_none || (matches!(self.sources, Ok(Some(_))) && self.permissions.iter().all(has))
+        needs_none
+            || (matches!(self.sources, Ok(Some(_))) && self.wanted_permissions.bindings.iter().all(has))
     }
 
     /// Returns the manifests of the template for this cluster.
@@ -194,7 +192,7 @@ impl AddOnDeployment {
     }
 
     /// Returns the works that the add-on should have.
-    pub(super) fn parts(&self, sources: &Sources) -> Result<Vec<AddOnPart>, String> {
+    fn parts(&self, sources: &Sources) -> Result<Vec<AddOnPart>, String> {
         self.live.parts(self.render(sources)?, &self.configs, &sources.template.agent_spec)
     }
 
@@ -216,31 +214,44 @@ impl AddOnDeployment {
     /// Writes the permissions, then the works, if they differ; then deletes surplus works. While the hub cannot
     /// deploy to the hosting cluster, the works are left unchanged.
     fn deploy(&self, plan: &mut Plan, parts: &[AddOnPart]) {
-        let existing = |wanted: &RoleBinding| {
-            self.bindings.iter().find(|binding| Key::of(&***binding) == Key::of(wanted))
-        };
-        let permissions = self.permissions.iter();
-        plan.step(permissions.filter_map(|wanted| Action::ensure(wanted, existing(wanted).map(Arc::as_ref))));
+        plan.step(self.permissions.give(&self.wanted_permissions));
         let Some(DeployWrites { steps, surplus }) = self.live.writes(parts) else { return };
         for step in steps {
             plan.step(step.into_iter().map(|work| Action::apply_unchanged(work.wanted, work.live)));
         }
         plan.step(surplus.into_iter().map(Action::delete));
         // The agent of the previous version needed its permissions until now.
-        let is_wanted =
-            |binding: &RoleBinding| self.permissions.iter().any(|wanted| Key::of(wanted) == Key::of(binding));
-        plan.step(remove(self.bindings.iter().filter(|binding| !is_wanted(binding))));
+        plan.step(self.permissions.revoke_others(&self.wanted_permissions));
+    }
+
+    /// Adds the finalizers for pre-delete jobs and for works on another cluster, and removes unneeded ones; `None`
+    /// if they are correct. The plan writes nothing else, because the write changes the resource version of the
+    /// add-on.
+    fn hold(&self, parts: &[AddOnPart]) -> Option<Plan> {
+        let NeededFinalizers { needed, unneeded } = self.live.finalizers(parts)?;
+        let add = Action::add_finalizers(&*self.live.addon, &needed);
+        let write = add.or_else(|| Action::remove_finalizers(&*self.live.addon, &unneeded))?;
+        let mut plan = Plan::nothing();
+        plan.step([write]);
+        Some(plan)
+    }
+
+    /// Runs the jobs of an add-on that is being deleted, with the assigned configurations, and then removes the
+    /// finalizers.
+    pub(super) fn finish(&self, now: Timestamp) -> Plan {
+        let make = || match &self.sources {
+            Ok(Some(sources)) => self.parts(sources),
+            Ok(None) if self.configs.iter().any(config_refs::is_template) => {
+                Err("the snapshot of its template does not exist".to_owned())
+            }
+            Ok(None) => Ok(Vec::new()),
+            Err(error) => Err(error.to_string()),
+        };
+        addon_lifecycle::finish(&self.live, self.cluster.spec.hub_accepts_client, make, now)
     }
 }
 
-/// Returns the permissions on the hub of an add-on's agent on one cluster, in all namespaces.
-pub(super) fn bindings_of(addon: &Key, view: &impl View) -> Read<Vec<Arc<RoleBinding>>> {
-    let mut bindings = view.list::<RoleBinding>(Query::label(CLUSTER_NAME_LABEL, &addon.namespace))?;
-    bindings.retain(|binding| registration::addon_of_binding(binding).as_ref() == Some(addon));
-    Ok(bindings)
-}
-
-pub(super) fn remove<'a>(bindings: impl IntoIterator<Item = &'a Arc<RoleBinding>>) -> Vec<Action> {
-    let living = bindings.into_iter().filter(|binding| !binding.is_terminating());
-    living.map(|binding| Action::delete(binding.as_ref())).collect()
+/// Returns the permissions that the agent of an add-on with a template has on one cluster.
+pub(super) fn permissions_of(addon: &Key, view: &impl View) -> Read<Permissions> {
+    Permissions::read(addon, registration::addon_of_binding, view)
 }

@@ -10,10 +10,7 @@
 //! Part of an add-on may run on a hosting cluster, whose changes also wake the add-on.
 
 mod deployment;
-mod hook;
-mod hosting;
 mod index;
-mod leftovers;
 mod status;
 mod takeover;
 
@@ -23,18 +20,17 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 
-use self::deployment::{AddOnDeployment, registries};
+use self::deployment::{AddOnDeployment, permissions_of, registries};
 use self::index::{DeployIndex, ReadContents};
 pub(crate) use self::takeover::AddOnTakeoverController;
 use crate::addon_reads;
+use addon_lifecycle::{delete_leftovers, release};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
-use api::condition::set_condition;
 use api::gitops::v1alpha1::RolloutPolicy;
 use api::work::v1::ManifestWork;
-use engine::addon::hosting::FINALIZERS;
-use engine::addon::hosting::addon_of;
-use engine::addon::{config_refs, degraded, registration};
+use engine::addon::hosting::{FINALIZERS, addon_of};
+use engine::addon::{config_refs, registration};
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
 
@@ -75,7 +71,7 @@ impl Controller for AddOnDeployController {
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else {
-            return leftovers::delete(key, view, now);
+            return delete_leftovers(key, &permissions_of(key, view)?, view, now);
         };
         let is_deleted = addon.is_terminating();
         // The works of a deleted add-on stay until it is gone.
@@ -83,12 +79,7 @@ impl Controller for AddOnDeployController {
             return Ok(Plan::nothing());
         }
         let Some(deployment) = AddOnDeployment::read(Arc::clone(&addon), view)? else {
-            let cluster = Key::cluster(&key.namespace);
-            let is_alone = is_deleted && view.get::<ManagedCluster>(&cluster)?.is_none();
-            if !is_alone || view.exists::<ManagedCluster>(&cluster)? {
-                return Ok(Plan::nothing());
-            }
-            return Ok(hosting::clean(&hosting::live(addon, view)?, false, now));
+            return release(addon, true, view, now);
         };
         if is_deleted {
             // An add-on without a template has its own manager, which handles its finalizers.
@@ -102,18 +93,6 @@ impl Controller for AddOnDeployController {
     }
 
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
-        if done.is_success() {
-            return Ok(done.plan.status.clone());
-        }
-        let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else { return Ok(None) };
-        let mut refusals = done.failures().filter(|(_, failure)| failure.is_refusal());
-        let refused = refusals
-            .find_map(|(action, failure)| degraded::refused_write(key, &action.target()?, &failure.message));
-        let mut new = ManagedClusterAddOn::clone(&addon);
-        let conditions = &mut new.status.get_or_insert_default().conditions;
-        for condition in refused.into_iter().flatten() {
-            set_condition(conditions, condition, now);
-        }
-        Ok(StatusWrite::between(addon.as_ref(), &new))
+        addon_lifecycle::conclude(key, view, done, now)
     }
 }
