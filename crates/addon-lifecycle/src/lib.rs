@@ -1,4 +1,4 @@
-//! Plans the deletion of an add-on on its cluster, and its agent's permissions on the hub.
+//! Plans the deployment of an add-on to its cluster, and its deletion.
 //!
 //! The operator uses this crate for add-ons with templates, the add-on library for the add-on of a program. They
 //! differ in the manifests and permissions that they want. The rules are in `engine::addon`: this crate reads the
@@ -11,5 +11,5 @@ mod deployment;
 mod permissions;
 
 pub use deletion::{delete_leftovers, finish, release};
-pub use deployment::{conclude, read_live};
+pub use deployment::{conclude, deploy, hold, read_live};
 pub use permissions::{Permissions, WantedPermissions};

@@ -10,14 +10,15 @@ use super::deployment::AddOnDeployment;
 use super::permissions;
 use crate::AddOn;
 use crate::config::{self, Assigned};
+use addon_lifecycle::{deploy, hold};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::work::v1::ManifestWork;
 use engine::addon::hosting::{addon_of, hosting_cluster};
-use engine::addon::live::{AddOnPart, DeployWrites, NeededFinalizers};
+use engine::addon::live::AddOnPart;
 use engine::addon::registration;
 use object::{Key, Metadata as _};
-use reconcile::{Action, Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
+use reconcile::{Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
 
 pub(crate) struct DeployController<A>(PhantomData<A>);
 
@@ -101,12 +102,12 @@ impl<A: AddOn> AddOnDeployment<A> {
             Assigned::Waits => Ok(None),
             Assigned::Content(config) => self.make(&mut new, config).map(Some),
         };
-        if let Ok(Some(made)) = &made {
-            if let Some(write) = self.hold(made) {
-                plan.step([write]);
-                return plan;
+        if let Ok(Some(parts)) = &made {
+            if let Some(held) = hold(&self.live, parts) {
+                return held;
             }
-            self.deploy(&mut plan, made);
+            let wanted = permissions::wanted(&self.live.addon, &self.options);
+            plan = deploy(&self.live, parts, &self.permissions, &wanted);
         }
         let empty = |parts: Option<Vec<AddOnPart>>| {
             let parts = parts.unwrap_or_default().into_iter();
@@ -115,28 +116,6 @@ impl<A: AddOn> AddOnDeployment<A> {
         self.report(&mut new, made.map(empty), now);
         plan.status = StatusWrite::between(self.live.addon.as_ref(), &new);
         plan
-    }
-
-    /// Returns the write of the finalizers for pre-delete jobs and for works on another cluster. It changes the
-    /// resource version of the add-on, so the plan contains nothing else.
-    fn hold(&self, parts: &[AddOnPart]) -> Option<Action> {
-        let NeededFinalizers { needed, unneeded } = self.live.finalizers(parts)?;
-        let add = Action::add_finalizers(&*self.live.addon, &needed);
-        add.or_else(|| Action::remove_finalizers(&*self.live.addon, &unneeded))
-    }
-
-    /// Grants permissions and writes works if they differ, then deletes surplus works and revokes other
-    /// permissions. While the hub cannot deploy to the hosting cluster, the works are left unchanged.
-    fn deploy(&self, plan: &mut Plan, parts: &[AddOnPart]) {
-        let wanted = permissions::wanted(&self.live.addon, &self.options);
-        plan.step(self.permissions.give(&wanted));
-        let Some(DeployWrites { steps, surplus }) = self.live.writes(parts) else { return };
-        for step in steps {
-            plan.step(step.into_iter().map(|work| Action::apply_unchanged(work.wanted, work.live)));
-        }
-        plan.step(surplus.into_iter().map(Action::delete));
-        // The agent of the previous version needed its permissions until now.
-        plan.step(self.permissions.revoke_others(&wanted));
     }
 }
 

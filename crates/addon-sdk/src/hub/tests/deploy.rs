@@ -1,7 +1,7 @@
 use super::*;
 use crate::hub::tests::{Demo, NOW, World, message, status, words};
 use object::Object;
-use reconcile::Caches;
+use reconcile::{Action, Caches};
 use serde_json::{Value, json};
 
 fn plan(world: &World) -> Plan {

@@ -9,7 +9,7 @@ use k8s_openapi::api::rbac::v1::RoleBinding;
 use super::index::ReadContents;
 use super::status::DeployOutcome;
 use crate::rollout_policy::{self, RolloutOwner, of_people};
-use addon_lifecycle::{Permissions, WantedPermissions, read_live};
+use addon_lifecycle::{Permissions, WantedPermissions, deploy, finish, hold, read_live};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::names::IMAGE_REGISTRIES_ANNOTATION;
@@ -18,12 +18,12 @@ use engine::addon::config::Config;
 use engine::addon::error::AddOnError;
 use engine::addon::health;
 use engine::addon::hosting::{Host, Place};
-use engine::addon::live::{AddOnPart, DeployWrites, LiveAddOn, NeededFinalizers};
+use engine::addon::live::{AddOnPart, LiveAddOn};
 use engine::addon::registration::{self, Sources};
 use engine::addon::works_status::WorksStatus;
 use engine::addon::{config_refs, snapshot, template};
 use object::{Key, Metadata as _, Object};
-use reconcile::{Action, Plan, Read, StatusWrite, View};
+use reconcile::{Plan, Read, StatusWrite, View};
 
 /// Delay for a snapshot that exists on the hub but is not in the cache yet.
 const SNAPSHOT_RECHECK: SignedDuration = SignedDuration::from_secs(1);
@@ -146,12 +146,12 @@ impl AddOnDeployment {
                 registration::fill(&mut new, sources);
                 match self.parts(sources) {
                     Ok(parts) => {
-                        if let Some(wait) = self.hold(&parts) {
-                            return wait;
+                        if let Some(held) = hold(&self.live, &parts) {
+                            return held;
                         }
                         outcome.empty = self.empty(&parts);
                         outcome.misses_works = self.misses_works(&parts);
-                        self.deploy(&mut plan, &parts);
+                        plan = deploy(&self.live, &parts, &self.permissions, &self.wanted_permissions);
                     }
                     Err(error) => outcome.error = Some(error),
                 }
@@ -211,31 +211,6 @@ impl AddOnDeployment {
         parts.iter().any(|part| part.works.iter().any(|wanted| !exists(part.place, wanted)))
     }
 
-    /// Writes the permissions, then the works, if they differ; then deletes surplus works. While the hub cannot
-    /// deploy to the hosting cluster, the works are left unchanged.
-    fn deploy(&self, plan: &mut Plan, parts: &[AddOnPart]) {
-        plan.step(self.permissions.give(&self.wanted_permissions));
-        let Some(DeployWrites { steps, surplus }) = self.live.writes(parts) else { return };
-        for step in steps {
-            plan.step(step.into_iter().map(|work| Action::apply_unchanged(work.wanted, work.live)));
-        }
-        plan.step(surplus.into_iter().map(Action::delete));
-        // The agent of the previous version needed its permissions until now.
-        plan.step(self.permissions.revoke_others(&self.wanted_permissions));
-    }
-
-    /// Adds the finalizers for pre-delete jobs and for works on another cluster, and removes unneeded ones; `None`
-    /// if they are correct. The plan writes nothing else, because the write changes the resource version of the
-    /// add-on.
-    fn hold(&self, parts: &[AddOnPart]) -> Option<Plan> {
-        let NeededFinalizers { needed, unneeded } = self.live.finalizers(parts)?;
-        let add = Action::add_finalizers(&*self.live.addon, &needed);
-        let write = add.or_else(|| Action::remove_finalizers(&*self.live.addon, &unneeded))?;
-        let mut plan = Plan::nothing();
-        plan.step([write]);
-        Some(plan)
-    }
-
     /// Runs the jobs of an add-on that is being deleted, with the assigned configurations, and then removes the
     /// finalizers.
     pub(super) fn finish(&self, now: Timestamp) -> Plan {
@@ -247,7 +222,7 @@ impl AddOnDeployment {
             Ok(None) => Ok(Vec::new()),
             Err(error) => Err(error.to_string()),
         };
-        addon_lifecycle::finish(&self.live, self.cluster.spec.hub_accepts_client, make, now)
+        finish(&self.live, self.cluster.spec.hub_accepts_client, make, now)
     }
 }
 
