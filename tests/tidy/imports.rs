@@ -75,6 +75,7 @@ const LAYERED: &[&str] = &[
     "crates/controllers/src/agent",
     "crates/controllers/src/hub",
     "crates/controllers/src/hub/addon_config",
+    "crates/controllers/src/hub/addon_deploy",
     "crates/controllers/src/hub/config_repo",
     "crates/controllers/src/hub/replica_set",
     "crates/controllers/src/registration_operator",

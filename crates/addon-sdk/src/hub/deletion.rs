@@ -36,8 +36,8 @@ impl<A: AddOn> AddOnDeployment<A> {
 
     /// Returns the parts whose jobs already run; `None` if the jobs of a part have not been written.
     fn written_jobs(&self) -> Option<Vec<AddOnPart>> {
-        let places = [Place::Managed, Place::Hosting].into_iter();
-        let with_jobs = places.filter(|place| self.live.addon.has_finalizer(place.hook_finalizer()));
+        let with_jobs =
+            Place::ALL.into_iter().filter(|place| self.live.addon.has_finalizer(place.hook_finalizer()));
         let part = |place| {
             let hook = self.live.hook_at(place)?.clone();
             Some(AddOnPart { place, works: Vec::new(), hook: Some(hook) })

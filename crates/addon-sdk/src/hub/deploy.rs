@@ -15,7 +15,6 @@ use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::work::v1::ManifestWork;
 use engine::addon::hosting::{addon_of, hosting_cluster};
-use engine::addon::live::AddOnPart;
 use engine::addon::registration;
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
@@ -102,18 +101,16 @@ impl<A: AddOn> AddOnDeployment<A> {
             Assigned::Waits => Ok(None),
             Assigned::Content(config) => self.make(&mut new, config).map(Some),
         };
+        let mut empty = Vec::new();
         if let Ok(Some(parts)) = &made {
             if let Some(held) = hold(&self.live, parts) {
                 return held;
             }
             let wanted = permissions::wanted(&self.live.addon, &self.options);
             plan = deploy(&self.live, parts, &self.permissions, &wanted);
+            empty = self.live.empty(parts);
         }
-        let empty = |parts: Option<Vec<AddOnPart>>| {
-            let parts = parts.unwrap_or_default().into_iter();
-            parts.filter(|part| part.works.is_empty()).map(|part| part.place).collect()
-        };
-        self.report(&mut new, made.map(empty), now);
+        self.report(&mut new, made.as_ref().map(|_| &*empty).map_err(String::as_str), now);
         plan.status = StatusWrite::between(self.live.addon.as_ref(), &new);
         plan
     }

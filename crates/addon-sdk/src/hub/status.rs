@@ -11,9 +11,7 @@ use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Conditions as _, Observation, set_condition};
-use api::names::addon_conditions::{
-    AVAILABLE, DEGRADED, MANIFEST_APPLIED, PROGRESSING, REGISTRATION_APPLIED,
-};
+use api::names::addon_conditions::{AVAILABLE, DEGRADED, PROGRESSING};
 use api::names::cluster_conditions;
 use api::work::v1::ManifestWork;
 use engine::addon::health;
@@ -23,52 +21,25 @@ use engine::addon::{config_refs, degraded, progress};
 use object::Metadata as _;
 
 impl<A: AddOn> AddOnDeployment<A> {
-    /// Sets the conditions and the related objects. `made` lists the parts of the add-on without any objects, or
-    /// has the reason that the objects could not be built.
+    /// Sets the conditions and the related objects. `empty` lists the places that need no works, or has the reason
+    /// that the objects could not be built.
     pub(super) fn report(
         &self,
         new: &mut ManagedClusterAddOn,
-        made: Result<Vec<Place>, String>,
+        empty: Result<&[Place], &str>,
         now: Timestamp,
     ) {
-        let places: Vec<Place> = [Some(Place::Managed), self.live.host.name().map(|_| Place::Hosting)]
-            .into_iter()
-            .flatten()
-            .collect();
-        let works: Vec<&ManifestWork> = [Place::Managed, Place::Hosting]
-            .into_iter()
-            .flat_map(|place| self.live.works_at(place))
-            .collect();
+        let works = self.live.works();
         let is_registered = new.status.as_ref().is_some_and(|status| !status.supported_configs.is_empty());
-        let is_empty = |empty: &Vec<Place>| places.iter().all(|place| empty.contains(place));
-        let degraded = self.degraded(&works, made.as_ref().map(is_empty).map_err(String::as_str));
+        let degraded = self.degraded(&works, empty);
         let status = new.status.get_or_insert_default();
         status.related_objects = degraded::related_objects(&works);
         let conditions = &mut status.conditions;
         if let Some(degraded) = degraded {
             set_condition(conditions, degraded, now);
         }
-        if is_registered {
-            let registered = Observation::new(REGISTRATION_APPLIED, True, "SetPermissionApplied")
-                .message("Registration of the addon agent is configured");
-            set_condition(conditions, registered, now);
-        }
         self.live.host.report(conditions, now);
-        match made {
-            Err(message) => {
-                let failed = Observation::new(MANIFEST_APPLIED, False, "ManifestWorkApplyFailed");
-                set_condition(conditions, failed.message(message), now);
-            }
-            Ok(empty) => {
-                for place in places {
-                    let works = self.live.works_at(place);
-                    let is_known = !works.is_empty() || empty.contains(&place);
-                    if let Some(applied) = health::manifest_applied(place, &works).filter(|_| is_known) {
-                        set_condition(conditions, applied, now);
-                    }
-                }
-            }
-        }
+        health::report_deployment(conditions, &self.live, is_registered, empty, now);
         // While the cluster is unknown, the hub writes the availability of its add-ons.
         if is_unknown(&self.cluster) {
             return;
@@ -78,26 +49,25 @@ impl<A: AddOn> AddOnDeployment<A> {
         }
     }
 
-    /// Returns the `Degraded` condition, once the hub has judged the rollout on the cluster. `made` is true if the
-    /// add-on has no objects at all, or has the reason that they could not be built.
-    fn degraded(&self, works: &[&ManifestWork], made: Result<bool, &str>) -> Option<Observation> {
+    /// Returns the `Degraded` condition, once the hub has judged the rollout on the cluster.
+    fn degraded(&self, works: &[&ManifestWork], empty: Result<&[Place], &str>) -> Option<Observation> {
         let addon = &self.live.addon;
         let ends = [progress::COMPLETED, progress::FAILED, progress::UNSUPPORTED];
         let progressing = addon.condition(PROGRESSING);
         let is_judged = progressing.is_some_and(|progressing| ends.contains(&progressing.reason.as_str()));
         // A `Degraded` condition from an earlier error may clear without a rollout.
-        if made.is_ok() && !is_judged && !addon.holds(DEGRADED) {
+        if empty.is_ok() && !is_judged && !addon.holds(DEGRADED) {
             return None;
         }
         let configs = config_refs::assigned(addon).unwrap_or_default();
         let status = match (health::works_status(works, &configs, true), &self.options.health) {
-            (WorksStatus::NoWorks, _) if made == Ok(true) => WorksStatus::Done,
+            (WorksStatus::NoWorks, _) if empty == Ok(Place::ALL.as_slice()) => WorksStatus::Done,
             (WorksStatus::Done, HealthProber::Probe(probe)) => {
                 probe(works).map_or_else(WorksStatus::NotHealthy, |()| WorksStatus::Done)
             }
             (status, _) => status,
         };
-        degraded::condition(&self.live.host, made.err(), &status)
+        degraded::condition(&self.live.host, empty.err(), &status)
     }
 
     /// Returns the availability of the add-on; `None` if its agent reports it.

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::config::{Config, address, annotation};
 use super::hosting::Place;
+use super::live::LiveAddOn;
 use super::works_status::WorksStatus;
 use super::{rules, works};
 use crate::health::ObjectHealth;
@@ -14,8 +16,10 @@ use crate::work::{culprit, rejection};
 use api::Condition;
 use api::addon::v1alpha1::{HealthCheckMode, ManagedClusterAddOn};
 use api::condition::ConditionStatus::{False, True, Unknown};
-use api::condition::{Conditions as _, Observation, find_condition};
-use api::names::addon_conditions::{AVAILABLE, HOSTING_MANIFEST_APPLIED, MANIFEST_APPLIED};
+use api::condition::{Conditions as _, Observation, find_condition, set_condition};
+use api::names::addon_conditions::{
+    AVAILABLE, HOSTING_MANIFEST_APPLIED, MANIFEST_APPLIED, REGISTRATION_APPLIED,
+};
 use api::names::{CONFIG_SPEC_HASH_ANNOTATION, work_conditions};
 use api::work::v1::{FieldValue, IgnoreField, ManifestCondition, ManifestConfigOption, ManifestWork};
 use object::Object;
@@ -290,9 +294,42 @@ fn probe(workload: &ProbedWorkload<'_>) -> Option<String> {
     (!enough).then(message)
 }
 
+/// Reports that the registration of the agent is configured, and for each part of an add-on whether its objects
+/// are applied, if known. `empty` lists the places that need no works, or has the reason that no objects could be
+/// built.
+pub fn report_deployment(
+    conditions: &mut Vec<Condition>,
+    live: &LiveAddOn,
+    is_registered: bool,
+    empty: Result<&[Place], &str>,
+    now: Timestamp,
+) {
+    if is_registered {
+        let registered = Observation::new(REGISTRATION_APPLIED, True, "SetPermissionApplied")
+            .message("Registration of the addon agent is configured");
+        set_condition(conditions, registered, now);
+    }
+    let empty = match empty {
+        Ok(empty) => empty,
+        Err(reason) => {
+            let failed = Observation::new(MANIFEST_APPLIED, False, "ManifestWorkApplyFailed");
+            set_condition(conditions, failed.message(reason), now);
+            return;
+        }
+    };
+    let hosting = live.host.name().map(|_| Place::Hosting);
+    for place in [Place::Managed].into_iter().chain(hosting) {
+        let works = live.works_at(place);
+        let is_known = !works.is_empty() || empty.contains(&place);
+        if let Some(applied) = manifest_applied(place, &works).filter(|_| is_known) {
+            set_condition(conditions, applied, now);
+        }
+    }
+}
+
 /// Returns the condition that all objects in one part of an add-on are applied, with OCM's messages; `None`
 /// while a work has not reported. OCM looks only at the last work. See docs/hazards.md#last-work-wins.
-pub fn manifest_applied(place: Place, works: &[&ManifestWork]) -> Option<Observation> {
+fn manifest_applied(place: Place, works: &[&ManifestWork]) -> Option<Observation> {
     let type_ = match place {
         Place::Managed => MANIFEST_APPLIED,
         Place::Hosting => HOSTING_MANIFEST_APPLIED,

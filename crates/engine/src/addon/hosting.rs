@@ -40,6 +40,9 @@ pub enum Place {
 }
 
 impl Place {
+    /// Both parts.
+    pub const ALL: [Self; 2] = [Self::Managed, Self::Hosting];
+
     /// Returns the name prefix of the works that deploy an add-on. Their index follows.
     pub(super) fn deploy_prefix(self, addon: &Key) -> String {
         let Key { namespace, name } = addon;

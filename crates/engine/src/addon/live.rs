@@ -128,6 +128,18 @@ impl LiveAddOn {
         parts.map(part).collect()
     }
 
+    /// Returns the works that deploy the add-on, without works on former hosting clusters.
+    pub fn works(&self) -> Vec<&ManifestWork> {
+        Place::ALL.into_iter().flat_map(|place| self.works_at(place)).collect()
+    }
+
+    /// Returns the places without works that need none.
+    pub fn empty(&self, parts: &[AddOnPart]) -> Vec<Place> {
+        let is_wanted = |place| parts.iter().any(|part| part.place == place && !part.works.is_empty());
+        let is_empty = |place: &Place| !is_wanted(*place) && self.works_at(*place).is_empty();
+        Place::ALL.into_iter().filter(is_empty).collect()
+    }
+
     /// Returns the works that deploy a part of the add-on, without works on former hosting clusters.
     pub fn works_at(&self, place: Place) -> Vec<&ManifestWork> {
         let key = Key::of(&*self.addon);

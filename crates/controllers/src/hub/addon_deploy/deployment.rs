@@ -7,7 +7,6 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 
 use super::index::ReadContents;
-use super::status::DeployOutcome;
 use crate::rollout_policy::{self, RolloutOwner, of_people};
 use addon_lifecycle::{Permissions, WantedPermissions, deploy, finish, hold, read_live};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
@@ -49,6 +48,23 @@ pub(super) struct AddOnDeployment {
     pub(super) works_status: WorksStatus,
 }
 
+/// The outcome of the hub's part of the deployment.
+pub(super) struct DeployOutcome {
+    /// The places that need no works, or the reason that nothing could be rendered.
+    pub(super) empty: Result<Vec<Place>, String>,
+    /// The time of the hub's first write for the rollout.
+    pub(super) deployed: Option<Timestamp>,
+    /// True if the add-on should have a work that does not exist yet.
+    pub(super) misses_works: bool,
+}
+
+impl DeployOutcome {
+    /// Returns true if the template deploys nothing, and nothing is left from an earlier deployment.
+    pub(super) fn is_empty(&self) -> bool {
+        self.empty.as_deref() == Ok(Place::ALL.as_slice())
+    }
+}
+
 impl AddOnDeployment {
     pub(super) fn read(addon: Arc<ManagedClusterAddOn>, view: &impl View) -> Read<Option<Self>> {
         let (name, namespace) = (addon.name(), addon.namespace());
@@ -83,7 +99,7 @@ impl AddOnDeployment {
             configs,
             has_template,
         };
-        let works = deployment.works();
+        let works = deployment.live.works();
         deployment.works_status = match &deployment.live.host {
             Host::Invalid(reason) if has_template => WorksStatus::NotReady(reason.clone()),
             Host::None | Host::Valid(_) | Host::Invalid(_) => {
@@ -123,11 +139,6 @@ impl AddOnDeployment {
         }
     }
 
-    /// Returns the works that deploy the add-on.
-    pub(super) fn works(&self) -> Vec<&ManifestWork> {
-        [Place::Managed, Place::Hosting].into_iter().flat_map(|place| self.live.works_at(place)).collect()
-    }
-
     pub(super) fn name(&self) -> &str {
         self.live.addon.name()
     }
@@ -140,7 +151,7 @@ impl AddOnDeployment {
             return plan;
         }
         let mut new = ManagedClusterAddOn::clone(&self.live.addon);
-        let mut outcome = DeployOutcome::default();
+        let mut outcome = DeployOutcome { empty: Ok(Vec::new()), deployed: None, misses_works: false };
         match &self.sources {
             Ok(Some(sources)) => {
                 registration::fill(&mut new, sources);
@@ -149,11 +160,11 @@ impl AddOnDeployment {
                         if let Some(held) = hold(&self.live, &parts) {
                             return held;
                         }
-                        outcome.empty = self.empty(&parts);
+                        outcome.empty = Ok(self.live.empty(&parts));
                         outcome.misses_works = self.misses_works(&parts);
                         plan = deploy(&self.live, &parts, &self.permissions, &self.wanted_permissions);
                     }
-                    Err(error) => outcome.error = Some(error),
+                    Err(error) => outcome.empty = Err(error),
                 }
             }
             Ok(None) => {
@@ -161,7 +172,7 @@ impl AddOnDeployment {
                     plan.wake(now.saturating_add(SNAPSHOT_RECHECK).unwrap_or(now));
                 }
             }
-            Err(error) => outcome.error = Some(error.to_string()),
+            Err(error) => outcome.empty = Err(error.to_string()),
         }
         outcome.deployed = self.deployed(deployed, &plan, now);
         self.report(&mut plan, &mut new, outcome, now);
@@ -194,13 +205,6 @@ impl AddOnDeployment {
     /// Returns the works that the add-on should have.
     fn parts(&self, sources: &Sources) -> Result<Vec<AddOnPart>, String> {
         self.live.parts(self.render(sources)?, &self.configs, &sources.template.agent_spec)
-    }
-
-    /// Returns the parts of the add-on that have no works and need none.
-    fn empty(&self, parts: &[AddOnPart]) -> Vec<Place> {
-        let is_wanted = |place| parts.iter().any(|part| part.place == place && !part.works.is_empty());
-        let places = [Place::Managed, Place::Hosting].into_iter();
-        places.filter(|place| !is_wanted(*place) && self.live.works_at(*place).is_empty()).collect()
     }
 
     /// Returns true if any work of these parts does not exist yet.

@@ -2,18 +2,18 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::deployment::AddOnDeployment;
+use super::deployment::{AddOnDeployment, DeployOutcome};
 use api::Condition;
 use api::addon::v1alpha1::{AddOnConfig, HealthCheckMode, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Conditions as _, Observation, find_condition, set_condition};
 use api::names::addon_conditions::{
-    AVAILABLE, DEGRADED, HOSTING_MANIFEST_APPLIED, MANIFEST_APPLIED, PROGRESSING, REGISTRATION_APPLIED,
+    AVAILABLE, DEGRADED, HOSTING_MANIFEST_APPLIED, MANIFEST_APPLIED, PROGRESSING,
 };
 use api::names::cluster_conditions;
 use engine::addon::health;
-use engine::addon::hosting::{Host, Place, hosting_cluster};
+use engine::addon::hosting::{Host, hosting_cluster};
 use engine::addon::works_status::WorksStatus;
 use engine::addon::{degraded, progress};
 use engine::work;
@@ -26,26 +26,6 @@ use reconcile::Plan;
 pub(super) const SLOW_ROLLOUT: SignedDuration = SignedDuration::from_secs(10);
 /// Condition times that the hub writes are rounded, so they may be in the future by less than this.
 const ROUNDING: SignedDuration = SignedDuration::from_secs(1);
-
-/// The outcome of the hub's part of the deployment.
-#[derive(Default)]
-pub(super) struct DeployOutcome {
-    /// The reason that nothing could be rendered.
-    pub(super) error: Option<String>,
-    /// The time of the hub's first write for the rollout.
-    pub(super) deployed: Option<Timestamp>,
-    /// The parts of the add-on that have no works and need none.
-    pub(super) empty: Vec<Place>,
-    /// True if the add-on should have a work that does not exist yet.
-    pub(super) misses_works: bool,
-}
-
-impl DeployOutcome {
-    /// Returns true if the template deploys nothing, and nothing is left from an earlier deployment.
-    fn is_empty(&self) -> bool {
-        [Place::Managed, Place::Hosting].iter().all(|place| self.empty.contains(place))
-    }
-}
 
 /// Returns the time of the hub's first write for a rollout that was assigned at `started`. `deployed` is the time
 /// of the first write before this plan, maybe for an earlier assignment.
@@ -107,11 +87,13 @@ impl AddOnDeployment {
             }
         }
         if self.has_template {
-            status.related_objects = degraded::related_objects(&self.works());
+            status.related_objects = degraded::related_objects(&self.live.works());
             if let Some(degraded) = self.degraded(&verdict).filter(|_| has_ended) {
                 set_condition(&mut status.conditions, degraded, now);
             }
-            self.report_deployment(&mut status.conditions, verdict, now);
+            let is_registered = matches!(self.sources, Ok(Some(_)));
+            let empty = verdict.empty.as_deref().map_err(String::as_str);
+            health::report_deployment(&mut status.conditions, &self.live, is_registered, empty, now);
         }
         let check = status.health_check.as_ref();
         let finds_health = check.is_some_and(|check| check.mode == HealthCheckMode::Customized);
@@ -145,13 +127,13 @@ impl AddOnDeployment {
     fn outcome(&self, verdict: &DeployOutcome) -> Option<Observation> {
         let failed =
             |message: &str| Some(Observation::new(PROGRESSING, False, progress::FAILED).message(message));
-        let DeployOutcome { error, deployed: _, empty: _, misses_works } = verdict;
+        let DeployOutcome { empty, deployed: _, misses_works } = verdict;
         if let Some(AddOnConfig { group, resource, .. }) = self.unsupported() {
             let message =
                 format!("Configuration with gvr {group}/{resource} is not supported for this addon");
             return Some(Observation::new(PROGRESSING, False, progress::UNSUPPORTED).message(message));
         }
-        if let Some(error) = error {
+        if let Err(error) = empty {
             return failed(error);
         }
         if self.configs.is_empty() && self.has_template {
@@ -178,34 +160,10 @@ impl AddOnDeployment {
             WorksStatus::NoWorks if verdict.is_empty() => &WorksStatus::Done,
             works => works,
         };
-        let degraded = degraded::condition(&self.live.host, verdict.error.as_deref(), works)?;
+        let error = verdict.empty.as_ref().err().map(String::as_str);
+        let degraded = degraded::condition(&self.live.host, error, works)?;
         let message = self.with_trouble(&degraded.message);
         Some(if degraded.status == True { degraded.message(message) } else { degraded })
-    }
-
-    /// Returns the conditions that say whether the objects of each part of the add-on are applied, if known.
-    fn applied(&self, verdict: DeployOutcome) -> Vec<Observation> {
-        let DeployOutcome { error, deployed: _, empty, misses_works: _ } = verdict;
-        if let Some(error) = error {
-            let failed = Observation::new(MANIFEST_APPLIED, False, "ManifestWorkApplyFailed");
-            return vec![failed.message(error)];
-        }
-        let hosting = self.live.host.name().map(|_| Place::Hosting);
-        let parts =
-            [Place::Managed].into_iter().chain(hosting).map(|place| (place, self.live.works_at(place)));
-        let known = parts.filter(|(place, works)| !works.is_empty() || empty.contains(place));
-        known.filter_map(|(place, works)| health::manifest_applied(place, &works)).collect()
-    }
-
-    fn report_deployment(&self, conditions: &mut Vec<Condition>, verdict: DeployOutcome, now: Timestamp) {
-        if matches!(self.sources, Ok(Some(_))) {
-            let registered = Observation::new(REGISTRATION_APPLIED, True, "SetPermissionApplied")
-                .message("Registration of the addon agent is configured");
-            set_condition(conditions, registered, now);
-        }
-        for applied in self.applied(verdict) {
-            set_condition(conditions, applied, now);
-        }
     }
 
     /// Returns when the open rollout started: the time of the assignment or, if nothing is assigned, the creation
@@ -262,7 +220,7 @@ impl AddOnDeployment {
         match &self.works_status {
             WorksStatus::Refused(reason) => Some(reason.clone()),
             WorksStatus::NotHealthy(_) | WorksStatus::Failed(_) => {
-                self.works().iter().find_map(|work| work::pod_trouble(work))
+                self.live.works().iter().find_map(|work| work::pod_trouble(work))
             }
             // A failure to apply an object may be temporary.
             WorksStatus::NotReady(reason) => Some(reason.clone()),
@@ -324,9 +282,9 @@ impl AddOnDeployment {
             (None, Host::None | Host::Valid(_)) if find_condition(conditions, MANIFEST_APPLIED).is_none() => {
                 None
             }
-            (None, Host::None) => Some(health::availability(self.name(), &self.works())),
+            (None, Host::None) => Some(health::availability(self.name(), &self.live.works())),
             (None, Host::Valid(host)) => {
-                Some(lost(host).unwrap_or_else(|| health::availability(self.name(), &self.works())))
+                Some(lost(host).unwrap_or_else(|| health::availability(self.name(), &self.live.works())))
             }
         };
         if let Some(mut health) = health {
