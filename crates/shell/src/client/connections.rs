@@ -63,11 +63,13 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
             true => self.for_a_watch(),
             false => (self.requests.clone(), None),
         };
-        let again = (request.method() == Method::GET).then(|| copy(&request));
-        let response: Response<Incoming> = match (client.request(request).await, again) {
-            (Err(error), Some(again)) if !error.is_connect() => client.request(again).await?,
-            (result, _) => result?,
-        };
+        let (head, body) = request.into_parts();
+        let again = (head.method == Method::GET).then(|| Request::from_parts(head.clone(), Body::empty()));
+        let response: Response<Incoming> =
+            match (client.request(Request::from_parts(head, body)).await, again) {
+                (Err(error), Some(again)) if !error.is_connect() => client.request(again).await?,
+                (result, _) => result?,
+            };
         // The watch occupies its place on the connection until its body ends.
         let hold = move |frame| {
             let _held = &permit;
@@ -91,16 +93,6 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
         clients.push(ForWatches { client: client.clone(), places });
         (client, place)
     }
-}
-
-/// Copies a request that has no body.
-fn copy(request: &Request<Body>) -> Request<Body> {
-    let mut copy = Request::new(Body::empty());
-    *copy.method_mut() = request.method().clone();
-    *copy.uri_mut() = request.uri().clone();
-    *copy.version_mut() = request.version();
-    *copy.headers_mut() = request.headers().clone();
-    copy
 }
 
 /// Returns true if a request is for a watch.
