@@ -255,7 +255,7 @@ pub(super) fn command() -> Command {
     ));
     for (path, examples) in EXAMPLES {
         let text = examples.iter().fold("Examples:".to_owned(), |text, example| text + "\n  " + example);
-        command = with_examples(command, path, &text);
+        command = change_at(command, path, |inner| inner.after_help(text));
     }
     command
 }
@@ -279,10 +279,11 @@ fn groups(command: &Command) -> String {
     text
 }
 
-fn with_examples(command: Command, path: &str, text: &str) -> Command {
+/// Changes the subcommand at a path, such as `rollout status`.
+pub(super) fn change_at(command: Command, path: &str, change: impl FnOnce(Command) -> Command) -> Command {
     match path.split_once(' ') {
-        Some((name, rest)) => command.mut_subcommand(name, |inner| with_examples(inner, rest, text)),
-        None => command.mut_subcommand(path, |inner| inner.after_help(text.to_owned())),
+        Some((name, rest)) => command.mut_subcommand(name, |inner| change_at(inner, rest, change)),
+        None => command.mut_subcommand(path, change),
     }
 }
 

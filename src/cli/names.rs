@@ -4,12 +4,11 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Command;
+use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use kube::Api;
 use kube::api::ListParams;
-use kube::core::ApiResource;
-use kube::core::DynamicObject;
+use kube::core::{ApiResource, DynamicObject};
 use tokio::time::timeout;
 
 use super::CommandError;
@@ -82,19 +81,12 @@ const ARGUMENTS: &[(&str, &str, Subject)] = &[
 /// Returns the command line with completion of names.
 pub(super) fn command() -> Command {
     ARGUMENTS.iter().fold(help::command(), |command, (path, argument, subject)| {
-        with_names(command, path, argument, *subject)
-    })
-}
-
-fn with_names(command: Command, path: &str, argument: &'static str, subject: Subject) -> Command {
-    let (name, rest) = path.split_once(' ').unwrap_or((path, ""));
-    command.mut_subcommand(name, |inner| match rest {
         // `mut_arg` would change the order of positional arguments.
-        "" => inner.mut_args(|known| match known.get_id() == argument {
-            true => known.add(ArgValueCompleter::new(move |start: &OsStr| candidates(subject, start))),
+        let with_names = |known: Arg| match known.get_id() == argument {
+            true => known.add(ArgValueCompleter::new(|start: &OsStr| candidates(*subject, start))),
             false => known,
-        }),
-        rest => with_names(inner, rest, argument, subject),
+        };
+        help::change_at(command, path, |inner| inner.mut_args(with_names))
     })
 }
 
