@@ -50,7 +50,7 @@ pub(super) fn changes(commit: &Commit<'_>, sync: &SyncPlan<'_>, view: &impl View
             ApplyRule::IfNotPresent => live.is_some(),
             ApplyRule::Always | ApplyRule::Merge => false,
         };
-        match hub.applied(wanted) {
+        match live.filter(|_| hub.is_recorded(wanted)) {
             _ if is_left => {}
             None => new.push(wanted.as_ref()),
             Some(live) if wanted.is_last_applied(&live) => {}
@@ -83,16 +83,16 @@ impl<V: View> Hub<'_, V> {
         self.view.observed(&wanted.reference).ok().flatten()
     }
 
-    /// Returns the live object if the ConfigRepo has applied it before.
-    fn applied(&self, wanted: &DesiredObject) -> Option<Arc<Object>> {
-        let is_recorded = self.commit.recorded.objects.contains_key(&ObjectId::of(&wanted.reference));
-        self.live(wanted).filter(|_| is_recorded)
+    /// Returns true if the ConfigRepo has applied an object before.
+    fn is_recorded(&self, wanted: &DesiredObject) -> bool {
+        self.commit.recorded.objects.contains_key(&ObjectId::of(&wanted.reference))
     }
 
     /// Returns the fields that the apply of an object changes. Values of an object of others are not shown, because
     /// people who see the ConfigRepo may not see the object.
     fn fields(&self, wanted: &DesiredObject) -> Vec<FieldChange> {
-        match self.applied(wanted).filter(|live| is_marked(live, &self.repo)) {
+        let live = self.live(wanted).filter(|live| self.is_recorded(wanted) && is_marked(live, &self.repo));
+        match live {
             Some(live) => changes_of_apply(&live, &wanted.compared(&self.ignore), CONFIG_REPO_MANAGER),
             None => fields_of_new(&wanted.object),
         }
