@@ -157,7 +157,7 @@ impl Credentials {
     }
 
     /// Reads the data of a Secret for charts: the logins of hosts, the certificate authorities and the proxy. If it has
-    /// no authorities or no proxy, those of `repository` are used.
+    /// no authorities or no proxy, `repository` supplies them.
     ///
     /// # Errors
     /// Returns [`Error::Credentials`] if it has none of them. A commit names the repositories of charts, so a login

@@ -230,8 +230,8 @@ pub struct ListedObjects {
     /// First of these objects, up to 10.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<InventoryEntry>,
-    /// Changes of fields, those of the most objects first. The changes of some objects are left out if they are too
-    /// many or too large. Deleted objects have none.
+    /// Changes of fields. Changes that most objects share come first. The changes of some objects are left out if they
+    /// are too many or too large. Deleted objects have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<SharedChange>,
     /// Fields this version does not know.

@@ -55,7 +55,8 @@ impl WorkOnSpoke {
             let outcome = writes.get(&wanted.reference).and_then(|(_, outcome)| *outcome);
             let returned = outcome.and_then(|outcome| outcome.as_ref().ok()).and_then(Answer::object);
             let live = returned.map_or_else(|| decision.live_state(), |returned| Live::Read(Some(returned)));
-            // A correction may be the work of another work, which may wait for its next one now.
+            // Another work may have caused the correction. It may be waiting before its own next correction, so the
+            // object stays contested while the two differ.
             let is_corrected = outcome.is_some() && was_applied(work, &wanted.meta);
             let attempt = match (attempt, &live) {
                 (Attempt::Done, Live::Read(Some(live)))

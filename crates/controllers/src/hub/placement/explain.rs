@@ -104,8 +104,8 @@ pub fn explain(key: &Key, view: &impl View, now: Timestamp) -> Read<Option<Expla
     explain_with(key, None, view, now)
 }
 
-/// Explains a placement as it would be after a change of a label. A cluster that does not exist changes nothing. The
-/// work is that of one schedule without a cache, and a copy of the fleet.
+/// Explains a placement as it would be after a change of a label. A cluster that does not exist changes nothing. This
+/// costs one schedule without a cache and a copy of the fleet.
 ///
 /// # Errors
 /// As for [`explain`].
