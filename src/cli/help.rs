@@ -9,7 +9,7 @@ use super::Cli;
 /// The commands in `wheelwright --help`, grouped by purpose.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start", &["demo", "hub", "operator", "agent"]),
-    ("Look", &["status", "top", "get", "explain", "events", "dashboard", "doctor"]),
+    ("Look", &["status", "top", "get", "explain", "events", "dashboard", "doctor", "mcp"]),
     ("Change", &["plan", "render", "simulate", "rollout", "pause", "resume", "repo"]),
     (
         "Fleet",
@@ -230,6 +230,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("events", &["wheelwright events", "wheelwright events --watch"]),
     ("doctor", &["wheelwright doctor", "wheelwright doctor -o json"]),
+    ("mcp", &["wheelwright mcp", "wheelwright mcp --kubeconfig hub/admin.kubeconfig --approvals"]),
     (
         "simulate rollout",
         &[

@@ -18,6 +18,7 @@ mod hub;
 mod install;
 mod join;
 mod join_stage;
+mod mcp;
 mod migrate;
 mod operator;
 mod plan;
@@ -90,6 +91,7 @@ commands! {
     Explain => explain,
     Events => events,
     Doctor => doctor,
+    Mcp => mcp,
     Simulate => simulate,
     Crds => crds,
     Policies => policies,
