@@ -225,7 +225,7 @@ impl Controller for Hundred {
 async fn no_write_leaves_after_the_deadline_of_a_leader() {
     let hub = Server::start(ServerOptions::new(now)).await.unwrap();
     let client = hub.client();
-    // The hub delays every write by a second, and does not answer renewals after the plan's first write.
+    // The hub delays every write by a second, and does not respond to renewals after the plan's first write.
     let sent: Arc<Mutex<Vec<Instant>>> = Arc::default();
     let slow = tower::service_fn({
         let (client, sent) = (client.clone(), Arc::clone(&sent));

@@ -44,7 +44,7 @@ pub(super) async fn obtain(
 }
 
 /// Returns true if a hub accepts an identity that has expired according to this machine's clock, which may be
-/// ahead. A hub that does not answer counts as accepting, so that the controllers keep running.
+/// ahead. A hub that does not respond counts as accepting, so that the controllers keep running.
 async fn is_taken(hub: &BootstrapHub, identity: &Credentials) -> bool {
     match hub.client_with(identity).await {
         Ok(client) => !is_refused(&client, identity.cluster()).await,

@@ -37,7 +37,7 @@ fn params() -> PatchParams {
 /// be newer, and applying ours could remove versions.
 ///
 /// # Errors
-/// Fails if the cluster rejects a definition or does not answer, or another client manages an older definition.
+/// Fails if the cluster rejects a definition or does not respond, or another client manages an older definition.
 pub async fn install_definitions(
     spoke: &kube::Client,
     wanted: Vec<CustomResourceDefinition>,
@@ -198,7 +198,7 @@ pub(super) async fn store(
 /// Reads the claims of the cluster's agents; `None` if this agent may not.
 ///
 /// # Errors
-/// Fails if the cluster does not answer.
+/// Fails if the cluster does not respond.
 pub(super) async fn claims(options: &AgentOptions) -> Result<Option<Vec<ClusterClaim>>, JoinError> {
     let claims: Api<ClusterClaim> = Api::all(options.spoke.clone());
     match claims.list(&ListParams::default().labels(SPOKE_ONLY_LABEL)).await {
@@ -265,7 +265,7 @@ pub(super) async fn settings(
 /// not write claims, as with the role of OCM's registration agent, runs without one.
 ///
 /// # Errors
-/// See [`refuse_second`]. Also fails if the cluster does not answer.
+/// See [`refuse_second`]. Also fails if the cluster does not respond.
 async fn write_claim(
     options: &AgentOptions,
     hub: &BootstrapHub,

@@ -68,7 +68,7 @@ pub(super) async fn lost_in_join(options: &AgentOptions, bootstrap: &kube::Clien
             Err(_) => {}
         }
         if contact.elapsed() >= options.hub_timeout {
-            return format!("the hub did not answer for {} s", options.hub_timeout.as_secs());
+            return format!("the hub did not respond for {} s", options.hub_timeout.as_secs());
         }
     }
 }

@@ -209,7 +209,7 @@ fn unusable(path: Option<&Path>, error: &KubeconfigError) -> CommandError {
 fn cause(error: &dyn Error) -> String {
     match innermost(error).to_string().as_str() {
         // Tokio's message for a timeout.
-        "deadline has elapsed" => "it does not answer".into(),
+        "deadline has elapsed" => "it does not respond".into(),
         words => words.into(),
     }
 }

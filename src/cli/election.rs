@@ -61,7 +61,7 @@ impl ElectionArgs {
                 return Err(CommandError::hinted(error, ADVICE));
             }
             Ok(Ok(_) | Err(kube::Error::Api(_))) => create_namespace(client, namespace).await?,
-            // The API server does not answer. The election retries.
+            // The API server does not respond. The election retries.
             Ok(Err(_)) | Err(_) => {}
         }
         let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "wheelwright".into());

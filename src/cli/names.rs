@@ -90,7 +90,7 @@ pub(super) fn command() -> Command {
     })
 }
 
-/// Returns the names that start with `start`; none if the hub does not answer in time.
+/// Returns the names that start with `start`; none if the hub does not respond in time.
 fn candidates(subject: Subject, start: &OsStr) -> Vec<CompletionCandidate> {
     let Some(start) = start.to_str() else { return Vec::new() };
     let words: Vec<String> = std::env::args().collect();

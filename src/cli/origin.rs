@@ -66,7 +66,7 @@ impl Origin {
     /// Reads all objects of some kinds into caches.
     ///
     /// # Errors
-    /// Fails if the file cannot be read, the hub does not answer or does not serve a kind, or an object does not
+    /// Fails if the file cannot be read, the hub does not respond or does not serve a kind, or an object does not
     /// match its type.
     pub(super) fn read(&self, wanted: &[KindToRead]) -> Result<Caches, CommandError> {
         let snapshot = match self.stored()? {
@@ -109,7 +109,7 @@ impl Origin {
 /// Reads all objects of some kinds from a hub into caches, like [`Origin::read`].
 ///
 /// # Errors
-/// Fails if the hub does not answer or does not serve a kind, or an object does not match its type.
+/// Fails if the hub does not respond or does not serve a kind, or an object does not match its type.
 pub(super) async fn read_hub(hub: &Client, wanted: &[KindToRead]) -> Result<Caches, CommandError> {
     Snapshot::from_hub(hub, wanted).await?.caches(wanted)
 }
@@ -118,7 +118,7 @@ pub(super) async fn read_hub(hub: &Client, wanted: &[KindToRead]) -> Result<Cach
 /// and add-ons are shown as well.
 ///
 /// # Errors
-/// Fails if the hub does not answer.
+/// Fails if the hub does not respond.
 pub(super) async fn serves_ours(hub: &Client) -> Result<bool, CommandError> {
     let groups = hub.list_api_groups().await.map_err(writer::failed("list the API groups".into()))?;
     Ok(groups.groups.iter().any(|group| group.name == GITOPS_GROUP))

@@ -121,7 +121,7 @@ pub(super) fn is_subject(subject: &str) -> bool {
     subject.split('/').all(is_name)
 }
 
-/// Returns the status of the hub's rejection; 502 if the hub fails or does not answer.
+/// Returns the status of the hub's rejection; 502 if the hub fails or does not respond.
 fn status(error: &ActionError) -> StatusCode {
     match error {
         ActionError::NameTaken { .. } | ActionError::AllPaused { .. } | ActionError::Changed => {

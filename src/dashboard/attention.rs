@@ -133,7 +133,7 @@ fn of_repository(repository: &Repository, now: Timestamp) -> Vec<Need> {
         });
     }
     for problem in [unanswered, report_error].into_iter().filter(|problem| !problem.is_empty()) {
-        let what = if problem == report_error { "Report failed" } else { "No answer" };
+        let what = if problem == report_error { "Report failed" } else { "No response" };
         let cause = html! { (commit(what)) br; span .why { (clip(problem, CAUSE)) } };
         needs.push(Need { state: State::Warned, what: what.into(), cause, action: open.clone() });
     }

@@ -124,7 +124,7 @@ enum Refusal {
     Foreign,
     /// The form is invalid, or is not one of the dashboard's.
     Form(String),
-    /// The hub does not answer.
+    /// The hub does not respond.
     Hub(String),
     /// The change failed, with this status.
     Change(StatusCode, String),
@@ -300,7 +300,7 @@ struct Open {
 
 impl Open {
     /// Waits until the content differs from the last content, and returns it. Returns `None` once the token is
-    /// rejected. While the hub does not answer, the content does not change.
+    /// rejected. While the hub does not respond, the content does not change.
     async fn next(&mut self) -> Option<String> {
         loop {
             tokio::select! {

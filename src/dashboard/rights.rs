@@ -138,7 +138,7 @@ impl Rights {
     /// Reviews the rights of a user on the hub.
     ///
     /// # Errors
-    /// Fails if the hub does not answer a review.
+    /// Fails if the hub does not respond to a review.
     pub(super) async fn read(
         hub: &kube::Client,
         user: &UserInfo,

@@ -11,7 +11,7 @@ pub(super) enum State {
     Failed,
     /// The rollout is in progress or done, and reports an error.
     Warned,
-    /// The cluster does not answer.
+    /// The cluster does not respond.
     Unreachable,
     /// The cluster returned from a quarantined revision, and waits for a better one.
     Returned,

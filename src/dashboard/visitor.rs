@@ -47,7 +47,7 @@ impl Visitor {
     /// Returns the rights of the visitor, which are at most a minute old.
     ///
     /// # Errors
-    /// Fails if the hub does not answer.
+    /// Fails if the hub does not respond.
     pub(super) async fn rights(
         &self,
         hub: &kube::Client,
@@ -68,7 +68,7 @@ impl Visitor {
     /// Returns the rights of the visitor, with the rights for a cluster and its namespace, which are not cached.
     ///
     /// # Errors
-    /// Fails if the hub does not answer.
+    /// Fails if the hub does not respond.
     pub(super) async fn rights_to_cluster(
         &self,
         hub: &kube::Client,
@@ -99,7 +99,7 @@ impl Visitors {
     /// Returns the visitor of a token; `None` if the hub does not accept it.
     ///
     /// # Errors
-    /// Fails if the hub does not answer.
+    /// Fails if the hub does not respond.
     pub(super) async fn authenticate(&self, token: &str) -> Result<Option<Arc<Visitor>>, String> {
         let digest: TokenDigest = Sha256::digest(token).into();
         let before = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned();

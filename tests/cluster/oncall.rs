@@ -175,7 +175,7 @@ fn status_shows_why_a_hub_cannot_be_read_on_real_nodes() {
     let hang = "mkfifo port end; sleep infinity >end & python3 hang <end >port 2>&1 & read -r port <port; trap 'kill $(jobs -p)' EXIT";
     let cases = [
         (":", "set-cluster hub --server=https://127.0.0.1:1", "Connection refused"),
-        (hang, "set-cluster hub --server=https://127.0.0.1:$port", "it does not answer"),
+        (hang, "set-cluster hub --server=https://127.0.0.1:$port", "it does not respond"),
         (":", "set-credentials hub --token=wrong", "Unauthorized"),
         (
             ":",

@@ -70,7 +70,7 @@ impl Servers<'_> {
     fn health(&self, site: Site) -> ServerHealth {
         match self.readable(site) {
             Some(_) => ServerHealth::Healthy { version: self.version.to_owned() },
-            None => ServerHealth::Unhealthy("it does not answer".into()),
+            None => ServerHealth::Unhealthy("it does not respond".into()),
         }
     }
 }

@@ -97,7 +97,7 @@ pub enum ServerHealth {
         /// The version, such as `v1.36.0`; empty if unknown.
         version: String,
     },
-    /// The server is unhealthy or does not answer, for this reason.
+    /// The server is unhealthy or does not respond, for this reason.
     Unhealthy(String),
 }
 

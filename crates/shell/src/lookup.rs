@@ -142,7 +142,7 @@ async fn probe(resources: &Resources) -> Result<(), String> {
         Ok(Err(Error::Api(status))) if matches!(status.code, 403 | 404) => Ok(()),
         Ok(Err(Error::Api(status))) => Err(format!("status code: {}, {}", status.code, status.message)),
         Ok(Err(error)) => Err(super::message(&error)),
-        Err(_) => Err("it does not answer".into()),
+        Err(_) => Err("it does not respond".into()),
     }
 }
 

@@ -54,7 +54,7 @@ async fn before_the_renewal_only_missing_credentials_are_recreated() {
             .1
             .ok()
     };
-    assert_eq!(ensured().await, None, "it asks the hub, which does not answer");
+    assert_eq!(ensured().await, None, "it asks the hub, which does not respond");
     addons.store(&registration, &[("tls.crt", "of another agent")]).await.unwrap();
     assert_eq!(ensured().await, Some(renewal.until));
 }

@@ -349,7 +349,7 @@ async fn an_agent_leaves_a_hub_that_dies_or_denies_it_before_the_certificate_and
         let (code, body) = refusal(code);
         lost_in_an_hour(code, body).await
     };
-    assert_eq!(refused(503).await.as_deref(), Some("the hub did not answer for 600 s"));
+    assert_eq!(refused(503).await.as_deref(), Some("the hub did not respond for 600 s"));
     assert_eq!(refused(403).await, None, "a bootstrap token that may not read clusters");
     let cluster = |conditions: Value| {
         json!({

@@ -85,7 +85,7 @@ impl Secrets {
     }
 
     /// Reads the seed of a ConfigRepo whose charts use random values; `None` if there is none yet. `before` is
-    /// the last seed, which is used while the hub does not answer.
+    /// the last seed, which is used while the hub does not respond.
     pub(super) async fn seed(
         &self,
         repo: &ConfigRepo,
@@ -99,7 +99,7 @@ impl Secrets {
     }
 
     /// Reads the keys that decrypt the files of a ConfigRepo; `None` without `spec.decryption`. `before` are the
-    /// last keys, which are used while the hub does not answer.
+    /// last keys, which are used while the hub does not respond.
     pub(super) async fn keys(
         &self,
         repo: &ConfigRepo,
@@ -111,7 +111,7 @@ impl Secrets {
         self.get_or(before, &key, keys).await
     }
 
-    /// Reads a value from a Secret. While the hub does not answer, the value is the last one.
+    /// Reads a value from a Secret. While the hub does not respond, the value is the last one.
     async fn get_or<T: Clone>(
         &self,
         before: Option<&Result<T, String>>,

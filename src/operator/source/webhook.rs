@@ -63,7 +63,7 @@ impl Webhooks {
         let repos: Api<ConfigRepo> = Api::namespaced(self.hub.clone(), &repo.namespace);
         let addressed = timeout(REQUEST_TIMEOUT, repos.get_opt(&repo.name))
             .await
-            .map_err(|_| "the hub does not answer")?
+            .map_err(|_| "the hub does not respond")?
             .map_err(|e| message(&e))?;
         let webhook = addressed.as_ref().and_then(|one| one.spec.webhook.as_ref());
         let Webhook { secret_ref, unknown: _ } =
@@ -74,7 +74,7 @@ impl Webhooks {
         let notice = delivery::open(headers, body, &token.0)?;
         let listed = timeout(REQUEST_TIMEOUT, repos.list(&ListParams::default()))
             .await
-            .map_err(|_| "the hub does not answer")?
+            .map_err(|_| "the hub does not respond")?
             .map_err(|e| message(&e))?;
         // One webhook of a server serves all ConfigRepos with the same Secret.
         let concerned = listed.iter().filter(|one| {
@@ -101,7 +101,7 @@ impl Webhooks {
         let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
         let params = PatchParams { field_manager: Some(names::WEBHOOK.into()), ..PatchParams::default() };
         let written = timeout(REQUEST_TIMEOUT, repos.patch(&repo.name, &params, &patch)).await;
-        written.map_err(|_| "the hub does not answer")?.map(drop).map_err(|e| message(&e))
+        written.map_err(|_| "the hub does not respond")?.map(drop).map_err(|e| message(&e))
     }
 }
 

@@ -164,7 +164,7 @@ fn every_metric_is_documented() {
          This page lists the metrics of the operator and of the agent. Both serve them at `/metrics` of `--listen`, in the OpenMetrics text format. With\n\
          `serviceMonitor.enabled=true`, the charts let the Prometheus operator scrape them. Any other Prometheus can scrape the port `health` of the agent's pod.\n\n\
          - Only the leading operator has the metrics of the fleet.\n\
-         - The agent serves its metrics once it has joined, and answers 503 before. It has no metrics of the leader, clusters, ConfigRepos, placements and rollouts. It\n\
+         - The agent serves its metrics once it has joined, and responds with 503 before. It has no metrics of the leader, clusters, ConfigRepos, placements and rollouts. It\n\
          \x20 fetches nothing from git, so those metrics are 0 or missing.\n\n\
          | metric | type | labels | meaning |\n|---|---|---|---|\n",
     );

@@ -1,7 +1,7 @@
 //! Sets the availability of every add-on on an unknown cluster to Unknown, including add-ons with their own
 //! manager.
 //!
-//! When the cluster answers again, the add-on's manager or the cluster's agent updates it.
+//! When the cluster responds again, the add-on's manager or the cluster's agent updates it.
 
 use jiff::Timestamp;
 

@@ -1,7 +1,7 @@
 //! Sets the status of a repository's newest commit at its git provider.
 //!
 //! Each state is sent once, for the newest fetched commit, after the hub has judged it. If the provider rejects
-//! the request or does not answer, a condition reports it, and nothing else is delayed.
+//! the request or does not respond, a condition reports it, and nothing else is delayed.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

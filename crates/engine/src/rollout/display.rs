@@ -32,7 +32,7 @@ impl Display for ClusterState {
             }
             Self::Returning { to, unreachable } => {
                 write!(f, "is returning to {}, because its revision is quarantined", to.short())?;
-                if *unreachable { write!(f, "; it does not answer") } else { Ok(()) }
+                if *unreachable { write!(f, "; it does not respond") } else { Ok(()) }
             }
             Self::Returned { to } => write!(f, "runs {}; the newer revision is quarantined", to.short()),
             Self::Quarantined => {

@@ -28,7 +28,7 @@ const REFUSAL_BYTES: usize = 1024 * 1024;
 /// The reason why a response was not read completely.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AnswerError {
-    #[error("the API server did not answer within {REQUEST_TIMEOUT:?}")]
+    #[error("the API server did not respond within {REQUEST_TIMEOUT:?}")]
     Late,
     #[error("the response has more than {0} bytes")]
     TooLarge(usize),

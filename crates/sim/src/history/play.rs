@@ -94,7 +94,7 @@ impl Player {
                 self.world.commit(&repo_key(), &revision, content.files());
             }
             HistoryEvent::FetchFails => {
-                let message = "the server does not answer".into();
+                let message = "the server does not respond".into();
                 self.world.fail_fetching(&repo_key(), SourceFailure { reason: "SourceTimeout", message });
             }
             HistoryEvent::ApproveDeletions => self.approve(),

@@ -192,7 +192,7 @@ fn a_spoke_whose_api_server_does_not_respond_is_unavailable_and_recovers() {
     world.run_for(seconds(90)).unwrap();
     let (status, reason, message) = condition(&world, "cluster1", AVAILABLE);
     assert_eq!((status.as_str(), reason.as_str()), ("False", "ManagedClusterKubeAPIServerUnavailable"));
-    assert_eq!(message, "The kube-apiserver is not ok, it does not answer");
+    assert_eq!(message, "The kube-apiserver is not ok, it does not respond");
     assert_eq!(taints(&world, "cluster1"), ["unavailable"]);
     world.run_for(seconds(600)).unwrap();
     assert_eq!(condition(&world, "cluster1", AVAILABLE).0, "False", "its agent is alive");

@@ -201,7 +201,7 @@ pub struct RolloutCounts {
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub timed_out: i32,
-    /// Clusters that do not answer.
+    /// Clusters that do not respond.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub unreachable: i32,

@@ -140,7 +140,7 @@ impl SimulationRun<'_> {
                     cluster.answers_since = Some(now);
                 }
                 self.follow(&name);
-                format!("{name} answers again")
+                format!("{name} responds again")
             }
             EventKind::Report { cluster, state } => self.set_state(&cluster, state),
         }

@@ -138,7 +138,7 @@ fn a_cluster_that_should_return_and_does_not_answer_says_so() {
     let returns = "is returning to r1, because its revision is quarantined";
     assert_eq!(
         ["a", "b"].map(|name| states[name].state.to_string()),
-        [returns.to_owned(), format!("{returns}; it does not answer")]
+        [returns.to_owned(), format!("{returns}; it does not respond")]
     );
 }
 

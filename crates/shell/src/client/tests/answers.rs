@@ -41,7 +41,7 @@ async fn a_request_that_is_not_answered_to_its_end_fails() {
     let answers: [fn() -> Option<Response<Bytewise>>; 2] = [|| None, || Some(Response::new(unfinished()))];
     for answer in answers {
         let error = ask("/api/v1/pods", answer).await.unwrap_err();
-        assert_eq!(error.to_string(), "ServiceError: the API server did not answer within 30s");
+        assert_eq!(error.to_string(), "ServiceError: the API server did not respond within 30s");
     }
     assert_eq!(started.elapsed(), 2 * REQUEST_TIMEOUT);
     // The head of a watch response has the same time limit; its body has none.
