@@ -11,7 +11,7 @@ use crate::shell::{Handle, Leadership, now};
 use controllers::hub::report::{self, ReportController};
 
 /// The time limit for the last reports. The next leader pushes the rest.
-const LAST_REPORTS: Duration = Duration::from_secs(5);
+const LAST_REPORTS: Duration = Duration::from_secs(10);
 
 /// Pushes the reports that wait for their interval or for more changes, while this process is still the leader.
 pub(super) async fn push(handle: Handle, leadership: Option<Leadership>) {

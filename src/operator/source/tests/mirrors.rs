@@ -310,24 +310,27 @@ async fn an_operation_that_does_not_end_is_abandoned_with_its_mirror() {
     let dir = tempfile::tempdir().unwrap();
     let (url, _) = repository(dir.path());
     let mut mirrors = mirrors(&dir.path().join("cache"), true);
-    (mirrors.longest, mirrors.grace) = (Duration::from_millis(500), Duration::from_millis(1));
-    let run = async |work: Box<dyn FnOnce(&mut Mirror) + Send>| {
+    mirrors.grace = Duration::from_millis(1);
+    let run = async |mirrors: &Mirrors, work: Box<dyn FnOnce(&mut Mirror) + Send>| {
         let remote = Remote::parse(&url).unwrap();
         mirrors.with_mirror(key("a", "x"), remote, Credentials::default(), work).await
     };
     let mut ends = Vec::new();
     for _ in 0..MAX_ABANDONED {
-        run(Box::new(|_| ())).await.expect("a new mirror takes the place of the abandoned one");
+        mirrors.longest = Duration::from_secs(60);
+        run(&mirrors, Box::new(|_| ())).await.expect("a new mirror takes the place of the abandoned one");
+        mirrors.longest = Duration::from_millis(50);
         let (end, ended) = channel::<()>();
         ends.push(end);
-        let error = run(Box::new(move |_| assert!(ended.recv().is_err()))).await.unwrap_err();
+        let error = run(&mirrors, Box::new(move |_| assert!(ended.recv().is_err()))).await.unwrap_err();
         assert_eq!(error.reason(), "SourceAbandoned");
     }
-    let error = run(Box::new(|_| ())).await.unwrap_err();
+    mirrors.longest = Duration::from_secs(60);
+    let error = run(&mirrors, Box::new(|_| ())).await.unwrap_err();
     assert_eq!(error.reason(), "SourceAbandoned", "no further thread is risked");
     ends.clear();
     let again = async {
-        while run(Box::new(|_| ())).await.is_err() {
+        while run(&mirrors, Box::new(|_| ())).await.is_err() {
             tokio::task::yield_now().await;
         }
     };
