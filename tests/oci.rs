@@ -1,4 +1,4 @@
-//! ConfigRepos that follow artifacts in a registry of the distribution project. curl pushes them.
+//! ConfigRepos that follow artifacts in a registry. curl pushes them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,6 +18,7 @@ use crate::wait::eventually;
 use crate::webhook::{free_port, write_certificates};
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const FLUX: &str = "application/vnd.cncf.flux.content.v1.tar+gzip";
 const COSIGN: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 
@@ -39,11 +40,22 @@ pub(crate) async fn start_registry(dir: &Path, is_private: bool) -> (Running, u1
          http: {{addr: '127.0.0.1:{port}', tls: {{certificate: {directory}/tls.crt, key: {directory}/tls.key}}}}\n"
     );
     std::fs::write(dir.join("registry.yaml"), config).unwrap();
+    (serve(dir, port, &["registry.yaml"]).await, port)
+}
+
+/// Starts the registry of go-containerregistry, which has the API for referrers. Returns its port.
+async fn start_registry_with_referrers(dir: &Path) -> (Running, u16) {
+    write_certificates(dir);
+    let port = free_port();
+    (serve(dir, port, &[&format!("127.0.0.1:{port}"), "tls.crt", "tls.key"]).await, port)
+}
+
+async fn serve(dir: &Path, port: u16, args: &[&str]) -> Running {
     let mut registry = Command::new(built("tests/registry/build"));
-    let server = Running::spawn(registry.arg(dir.join("registry.yaml")), "registry", dir, dir);
+    let server = Running::spawn(registry.args(args).current_dir(dir), "registry", dir, dir);
     let listens = async || tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok();
     eventually("the registry listens", listens).await;
-    (server, port)
+    server
 }
 
 /// A registry with the repository `fleet`.
@@ -54,8 +66,11 @@ struct Registry {
 }
 
 impl Registry {
-    async fn start(dir: &Path) -> Self {
-        let (_server, port) = start_registry(dir, false).await;
+    async fn start(dir: &Path, has_referrers: bool) -> Self {
+        let (_server, port) = match has_referrers {
+            true => start_registry_with_referrers(dir).await,
+            false => start_registry(dir, false).await,
+        };
         Self { dir: dir.to_owned(), port, _server }
     }
 
@@ -64,9 +79,11 @@ impl Registry {
     }
 
     fn curl(&self, path: &str, args: &[&str]) -> String {
-        let url = match path.starts_with("https://") {
-            true => path.to_owned(),
-            false => format!("https://127.0.0.1:{}/v2/fleet/{path}", self.port),
+        let host = format!("https://127.0.0.1:{}", self.port);
+        let url = match path {
+            _ if path.starts_with("https://") => path.to_owned(),
+            _ if path.starts_with('/') => host + path,
+            _ => format!("{host}/v2/fleet/{path}"),
         };
         run(
             &self.dir,
@@ -83,7 +100,8 @@ impl Registry {
         let digest = digest(content);
         let bytes =
             ["-X", "PUT", "-H", "Content-Type: application/octet-stream", "--data-binary", "@content"];
-        self.curl(&format!("{location}&digest={digest}"), &bytes);
+        let separator = if location.contains('?') { '&' } else { '?' };
+        self.curl(&format!("{location}{separator}digest={digest}"), &bytes);
         json!({"mediaType": media_type, "digest": digest, "size": content.len()})
     }
 
@@ -91,12 +109,16 @@ impl Registry {
     fn push(&self, tag: &str, layers: &[Value]) -> String {
         let config = self.upload("application/vnd.cncf.flux.config.v1+json", b"{}");
         let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers});
-        let manifest = manifest.to_string();
-        std::fs::write(self.dir.join("manifest"), &manifest).unwrap();
-        let kind = format!("Content-Type: {MANIFEST}");
+        self.put(tag, MANIFEST, manifest.to_string().as_bytes())
+    }
+
+    /// Pushes a manifest or an index to a tag or its digest, and returns its digest.
+    fn put(&self, reference: &str, media_type: &str, manifest: &[u8]) -> String {
+        std::fs::write(self.dir.join("manifest"), manifest).unwrap();
+        let kind = format!("Content-Type: {media_type}");
         let body = ["-X", "PUT", "-H", &kind, "--data-binary", "@manifest"];
-        self.curl(&format!("manifests/{tag}"), &body);
-        digest(manifest.as_bytes())
+        self.curl(&format!("manifests/{reference}"), &body);
+        digest(manifest)
     }
 
     /// Pushes ConfigMaps with these names to a tag, as `flux push artifact` does, and returns the digest.
@@ -152,11 +174,15 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Starts with a git repository that is applied.
+    /// Starts with a git repository that is applied, and a registry of the distribution project.
     async fn start() -> Self {
+        Self::start_with(false).await
+    }
+
+    async fn start_with(has_referrers: bool) -> Self {
         let hub = Hub::start().await;
         let url = hub.repository("a");
-        let registry = Registry::start(hub.dir.path()).await;
+        let registry = Registry::start(hub.dir.path(), has_referrers).await;
         let _operator = hub.operator(&url);
         eventually("the git repository is applied", async || hub.exists("a").await).await;
         let repos = Api::namespaced(hub.server.client(), NAMESPACE);
@@ -323,4 +349,37 @@ async fn only_an_artifact_that_a_trusted_key_of_cosign_signed_is_applied() {
     registry.push_maps("latest", &["a", "b", "c"]);
     fixture.refused("SignatureMissing", "it has no signature").await;
     assert!(fixture.hub.exists("b").await && !fixture.hub.exists("c").await);
+}
+
+/// Pushes the artifact in `tests/cosign/`, and then what cosign 3 pushed when it signed the artifact.
+async fn applies_what_cosign_3_signed(has_referrers: bool) {
+    let fixture = Fixture::start_with(has_referrers).await;
+    let registry = &fixture.registry;
+    fixture.secret("keys", &json!({"cosign.pub": include_str!("cosign/cosign.pub")})).await;
+    registry.upload(FLUX, include_bytes!("cosign/archive.tar.gz"));
+    registry.upload("application/vnd.oci.empty.v1+json", b"{}");
+    let artifact = registry.put("latest", MANIFEST, include_bytes!("cosign/manifest.json"));
+    fixture.edit(&json!({"verify": {"secretRef": {"name": "keys"}}})).await;
+    fixture.follow("tag", "latest").await;
+    fixture.refused("SignatureMissing", &format!("artifact {artifact} is refused")).await;
+    assert!(!fixture.hub.exists("signed").await);
+
+    registry.upload("application/vnd.dev.sigstore.bundle.v0.3+json", include_bytes!("cosign/signature.json"));
+    let referrer = include_bytes!("cosign/referrer.json");
+    registry.put(&digest(referrer), MANIFEST, referrer);
+    if !has_referrers {
+        registry.put(&artifact.replace(':', "-"), INDEX, include_bytes!("cosign/referrers.json"));
+    }
+    fixture.applied(&format!("latest@{artifact}")).await;
+    assert!(fixture.hub.exists("signed").await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signature_of_cosign_3_is_found_by_the_api_for_referrers() {
+    applies_what_cosign_3_signed(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signature_of_cosign_3_is_found_at_the_tag_for_registries_without_the_api() {
+    applies_what_cosign_3_signed(false).await;
 }

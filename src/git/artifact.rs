@@ -14,25 +14,18 @@ use super::charts::CONTENT as CHART;
 use super::refs::version_range;
 use super::registry::{Descriptor, Downloads, ManifestBytes, Registry, parse_manifest, sha256_hex};
 use super::signature::{ArtifactSignature, CosignKeys};
-use super::{Error, History, Refusal, Remote, TreeLimits, archive, rewind};
+use super::{Error, History, Remote, TreeLimits, archive, artifact_signature, rewind};
 use object::text::plain;
 use object::tree::Checkout;
 
 /// The maximum size of an archive.
 const MAX_ARCHIVE: usize = 64 << 20;
-/// The maximum number of signatures to check, and the maximum size of what one signs.
-const MAX_SIGNATURES: usize = 20;
-const MAX_PAYLOAD: usize = 64 << 10;
 /// The maximum length of a tag (distribution-spec, "Pulling manifests").
 const MAX_TAG: usize = 128;
 
 /// The media types of the archives that Flux, ORAS and Helm push.
 const ARCHIVES: [&str; 3] =
     ["application/vnd.cncf.flux.content.v1.tar+gzip", "application/vnd.oci.image.layer.v1.tar+gzip", CHART];
-
-/// The media type of what cosign signs, and the annotation with the signature.
-const PAYLOAD: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
-const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
 
 /// The start of an address.
 const SCHEME: &str = "oci://";
@@ -155,7 +148,7 @@ impl ArtifactRepository {
         let registry = Registry::new(&self.downloads, &self.address, login)?;
         let (revision, manifest) = self.resolve(&registry, want)?;
         guard(want, &revision, history)?;
-        self.verify(&registry, &manifest.digest)?;
+        self.verify(&registry, &manifest)?;
         if let Some(last) = last.filter(|last| last.revision == revision) {
             return Ok(Arc::clone(last));
         }
@@ -212,29 +205,13 @@ impl ArtifactRepository {
     }
 
     /// Verifies that one of the required keys signed an artifact, before the artifact is read.
-    fn verify(&self, registry: &Registry<'_>, digest: &str) -> Result<(), Error> {
+    fn verify(&self, registry: &Registry<'_>, artifact: &ManifestBytes) -> Result<(), Error> {
+        let digest = &artifact.digest;
         let Some(keys) = self.keys.as_ref().filter(|_| !self.is_trusted(digest)) else { return Ok(()) };
-        let refused = |refusal| Error::NotVerified { what: format!("artifact {digest}"), refusal };
-        let manifest = match registry.manifest(&format!("{}.sig", digest.replace(':', "-"))) {
-            Err(Error::MissingRef { .. }) => return Err(refused(Refusal::Unsigned)),
-            manifest => parse_manifest(&manifest?.bytes)?,
-        };
-        let mut refusal = Refusal::Unsigned;
-        let signatures = manifest.layers.iter().filter(|layer| layer.media_type == PAYLOAD);
-        for layer in signatures.take(MAX_SIGNATURES) {
-            let Some(signature) = layer.annotations.get(SIGNATURE).cloned() else { continue };
-            let payload = String::from_utf8_lossy(&registry.blob(layer, MAX_PAYLOAD)?).into_owned();
-            let signed = ArtifactSignature { payload, signature };
-            match keys.verify(&signed, digest) {
-                Ok(()) => {
-                    let note = serde_json::to_vec(&signed).unwrap_or_default();
-                    self.blobs.write_note(digest, &note).unwrap_or_else(|error| not_stored(&error));
-                    return Ok(());
-                }
-                Err(reason) => refusal = reason,
-            }
-        }
-        Err(refused(refusal))
+        let signed = artifact_signature::find(registry, artifact, keys)?;
+        let note = serde_json::to_vec(&signed).unwrap_or_default();
+        self.blobs.write_note(digest, &note).unwrap_or_else(|error| not_stored(&error));
+        Ok(())
     }
 }
 

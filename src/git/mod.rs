@@ -13,6 +13,7 @@
 
 mod archive;
 mod artifact;
+mod artifact_signature;
 mod blobs;
 mod charts;
 mod commit;

@@ -25,8 +25,9 @@ const MAX_MANIFEST: usize = 4 << 20;
 const MAX_TOKEN: usize = 64 << 10;
 /// The maximum size of a page of tags. A tag has at most 128 bytes.
 const MAX_TAGS: usize = 1 << 20;
-/// The maximum number of pages of tags, with 1,000 tags each.
+/// The maximum number of pages of tags, with 1,000 tags each, and of pages of referrers.
 const MAX_PAGES: usize = 50;
+const MAX_REFERRER_PAGES: usize = 10;
 /// The time limit for one request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// The pause for a registry with too many requests that requests no specific pause, and the longest one.
@@ -80,8 +81,16 @@ pub(super) struct Descriptor {
     pub(super) media_type: String,
     pub(super) digest: String,
     size: usize,
+    /// Empty outside of indexes.
+    #[serde(default)]
+    pub(super) artifact_type: String,
     #[serde(default)]
     pub(super) annotations: BTreeMap<String, String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Index {
+    manifests: Vec<Descriptor>,
 }
 
 #[derive(Deserialize)]
@@ -169,10 +178,10 @@ impl<'a> Registry<'a> {
     pub(super) fn blob(&self, of: &Descriptor, limit: usize) -> Result<Bytes, Error> {
         let Descriptor { digest, size, .. } = of;
         if *size > limit {
-            let reason = format!("its archive has {size} bytes, and at most {limit} are allowed");
+            let reason = format!("its content has {size} bytes, and at most {limit} are allowed");
             return Err(Error::Content(reason));
         }
-        let unknown = || Error::Content("its archive has no SHA-256 digest".into());
+        let unknown = || Error::Content("its content has no SHA-256 digest".into());
         let hex = sha256_hex(digest).ok_or_else(unknown)?;
         let url = format!("{}/blobs/{digest}", self.base);
         let answer = self.get(&url, &[], *size, Downloads::get_elsewhere)?;
@@ -188,9 +197,7 @@ impl<'a> Registry<'a> {
         for _ in 0..MAX_PAGES {
             let url = format!("{}/tags/list?{query}", self.base);
             let answer = self.get(&url, &[], MAX_TAGS, Downloads::get)?;
-            // `<PATH?QUERY>; rel="next"`. Only the query is used, so a page cannot lead elsewhere.
-            let next = header(&answer.headers, LINK).split_once('>').map(|(link, _)| link.to_owned());
-            let next = next.and_then(|link| Some(link.split_once('?')?.1.to_owned()));
+            let next = next_page(&answer);
             let page: Tags = serde_json::from_slice(&ok(&self.base, answer)?)
                 .map_err(|_| Error::Content(format!("{} lists its tags in no known format", self.base)))?;
             tags.extend(page.tags.unwrap_or_default());
@@ -200,6 +207,51 @@ impl<'a> Registry<'a> {
             }
         }
         Err(Error::Content(format!("{} has more than {MAX_PAGES} pages of tags", self.base)))
+    }
+
+    /// Lists the manifests that refer to a manifest and are wanted (distribution-spec, "Listing Referrers"). Stops after
+    /// more than `most`.
+    ///
+    /// # Errors
+    /// There are too many pages.
+    pub(super) fn referrers(
+        &self,
+        digest: &str,
+        most: usize,
+        is_wanted: impl Fn(&Descriptor) -> bool,
+    ) -> Result<Vec<Descriptor>, Error> {
+        let list = format!("{}/referrers/{digest}", self.base);
+        let (mut found, mut url) = (Vec::new(), list.clone());
+        for _ in 0..MAX_REFERRER_PAGES {
+            let answer = self.get(&url, &[(ACCEPT, INDEX.to_owned())], MAX_MANIFEST, Downloads::get)?;
+            let next = next_page(&answer);
+            let index = match ok(&self.base, answer) {
+                Ok(body) => serde_json::from_slice(&body).ok(),
+                // The login is valid, because the caller has read the manifest.
+                Err(Error::Content(_) | Error::Auth { .. }) => None,
+                Err(error) => return Err(error),
+            };
+            let index = match index {
+                Some(index) => index,
+                None => self.tagged_referrers(digest)?,
+            };
+            found.extend(index.manifests.into_iter().filter(&is_wanted));
+            match next {
+                Some(query) if found.len() <= most => url = format!("{list}?{query}"),
+                _ => return Ok(found),
+            }
+        }
+        Err(Error::Content(format!("{} has more than {MAX_REFERRER_PAGES} pages of referrers", self.base)))
+    }
+
+    /// Returns the referrers that clients list at a tag if the registry does not have the API (distribution-spec,
+    /// "Referrers Tag Schema"). Anything else at the tag counts as no referrers.
+    fn tagged_referrers(&self, digest: &str) -> Result<Index, Error> {
+        match self.manifest(&digest.replace(':', "-")) {
+            Ok(index) => Ok(serde_json::from_slice(&index.bytes).unwrap_or_default()),
+            Err(Error::MissingRef { .. }) => Ok(Index::default()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Sends a request, and once more after a login if the registry asks for one.
@@ -310,6 +362,13 @@ impl Downloads {
         let session = Session::new(remote, self.credentials.without_login(), limits, self.cancel.clone())?;
         get(&session, &target, headers, limit)
     }
+}
+
+/// Returns the query of the next page of a list. The header is `<PATH?QUERY>; rel="next"`. Only the query is used, so a
+/// page cannot lead elsewhere.
+fn next_page(answer: &ApiResponse) -> Option<String> {
+    let (link, _) = header(&answer.headers, LINK).split_once('>')?;
+    Some(link.split_once('?')?.1.to_owned())
 }
 
 /// Returns the part of a URL to show. The query of a signed URL is a secret.

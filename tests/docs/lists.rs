@@ -74,7 +74,7 @@ pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
         "mkdir -p logins",
         "no registry with logins; chart::remote:: renders with the same file",
     ),
-    ("docs/oci.md", "cosign generate-key-pair", "no cosign; oci:: signs with openssl as cosign does"),
+    ("docs/oci.md", "cosign generate-key-pair", "no cosign; oci:: has a signature of cosign"),
     ("README.md", "make demo", "a step of .ci/run"),
     ("README.md", "cargo install", "no test runs it; the tests have built the program"),
     ("README.md", "make test", "it is what runs this test"),

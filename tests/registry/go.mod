@@ -2,7 +2,10 @@ module wheelwright.dev/tests/registry
 
 go 1.26.0
 
-require github.com/distribution/distribution/v3 v3.1.2
+require (
+	github.com/distribution/distribution/v3 v3.1.2
+	github.com/google/go-containerregistry v0.21.7
+)
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
@@ -24,7 +27,7 @@ require (
 	github.com/hashicorp/golang-lru/arc/v2 v2.0.5 // indirect
 	github.com/hashicorp/golang-lru/v2 v2.0.5 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
-	github.com/klauspost/compress v1.18.4 // indirect
+	github.com/klauspost/compress v1.18.6 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/opencontainers/image-spec v1.1.1 // indirect

@@ -1,5 +1,7 @@
-//! Signatures of artifacts that `cosign sign --key` makes (sigstore's `SIGNATURE_SPEC.md`, "simple signing").
+//! Signatures of artifacts that `cosign sign --key` makes: with a payload (sigstore's `SIGNATURE_SPEC.md`, "simple
+//! signing"), or in a bundle.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
@@ -12,10 +14,15 @@ use x509_cert::der::oid::db::rfc5912::{ID_EC_PUBLIC_KEY, SECP_256_R_1};
 use x509_cert::spki::SubjectPublicKeyInfoOwned;
 
 use super::Refusal;
+use super::bundle::{check_statement, pre_authentication_encoding};
 use crate::git::Error;
+use crate::git::registry::digest_of;
 
 /// The value of `critical.type` in a payload.
 const TYPE: &str = "cosign container image signature";
+/// The maximum size of a signature of ECDSA P-256 in DER, and its first byte, which is the tag of a sequence.
+const MAX_SIGNATURE: usize = 72;
+const SEQUENCE: u8 = 0x30;
 
 /// The public keys that artifacts must be signed with, from the keys of a Secret that end with `.pub`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,9 +34,21 @@ pub struct CosignKeys {
 /// A signature, and the document that it signs.
 #[derive(Deserialize, Serialize)]
 pub(in crate::git) struct ArtifactSignature {
+    pub(in crate::git) signed: Signed,
     pub(in crate::git) payload: String,
     /// In base64.
     pub(in crate::git) signature: String,
+}
+
+/// The kind of a document that is signed for an artifact.
+#[derive(Deserialize, Serialize)]
+pub(in crate::git) enum Signed {
+    /// A payload of cosign 2.
+    Payload,
+    /// A statement in an envelope.
+    Statement,
+    /// The artifact's manifest.
+    Manifest,
 }
 
 #[derive(Deserialize)]
@@ -75,27 +94,45 @@ impl CosignKeys {
 
     /// Verifies that a signature is by one of the keys and for the artifact with this digest.
     pub(in crate::git) fn verify(&self, signed: &ArtifactSignature, digest: &str) -> Result<(), Refusal> {
-        let ArtifactSignature { payload, signature } = signed;
+        let ArtifactSignature { signed, payload, signature } = signed;
         let unusable = |reason: &str| Refusal::Unusable(reason.to_owned());
         let signature = STANDARD.decode(signature).map_err(|_| unusable("it is not base64"))?;
+        if signature.len() > MAX_SIGNATURE || signature.first() != Some(&SEQUENCE) {
+            return Err(unusable("it is not one of ECDSA P-256, the only supported algorithm"));
+        }
+        let message = match signed {
+            Signed::Payload | Signed::Manifest => Cow::Borrowed(payload.as_str()),
+            Signed::Statement => Cow::Owned(pre_authentication_encoding(payload)),
+        };
         let is_by = |point: &Vec<u8>| {
             let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point);
-            key.verify(payload.as_bytes(), &signature).is_ok()
+            key.verify(message.as_bytes(), &signature).is_ok()
         };
         if !self.points.iter().any(is_by) {
             return Err(Refusal::UnknownKey("another key".into()));
         }
-        let Payload { critical } =
-            serde_json::from_str(payload).map_err(|_| unusable("what it signs is not a cosign payload"))?;
-        if critical.r#type != TYPE {
-            return Err(unusable("it was made for another purpose"));
+        match signed {
+            Signed::Payload => check_payload(payload, digest),
+            Signed::Statement => check_statement(payload, digest),
+            Signed::Manifest if digest_of(payload.as_bytes()) == digest => Ok(()),
+            Signed::Manifest => Err(unusable("it is for another artifact")),
         }
-        if critical.image.digest != digest {
-            let other = object::text::plain(&critical.image.digest, 80);
-            return Err(Refusal::Unusable(format!("it is for another artifact, {other}")));
-        }
-        Ok(())
     }
+}
+
+/// Checks that a payload of cosign 2 is for the artifact with this digest.
+fn check_payload(payload: &str, digest: &str) -> Result<(), Refusal> {
+    let unusable = |reason: &str| Refusal::Unusable(reason.to_owned());
+    let Payload { critical } =
+        serde_json::from_str(payload).map_err(|_| unusable("what it signs is not a cosign payload"))?;
+    if critical.r#type != TYPE {
+        return Err(unusable("it was made for another purpose"));
+    }
+    if critical.image.digest != digest {
+        let other = object::text::plain(&critical.image.digest, 80);
+        return Err(Refusal::Unusable(format!("it is for another artifact, {other}")));
+    }
+    Ok(())
 }
 
 /// Returns the point of a public key in PEM; `None` unless it is one of ECDSA P-256.

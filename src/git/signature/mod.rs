@@ -4,6 +4,7 @@
 //! All checks are strict: a key must be valid now. The time in a signature is ignored, because the signer
 //! chooses it. A revoked key is never accepted, for whatever reason it was revoked.
 
+mod bundle;
 mod cosign;
 mod history;
 mod keyring;
@@ -13,8 +14,9 @@ mod refusal;
 mod signer;
 mod ssh;
 
-pub(super) use cosign::ArtifactSignature;
+pub(super) use bundle::PREDICATE;
 pub use cosign::CosignKeys;
+pub(super) use cosign::{ArtifactSignature, Signed};
 pub(super) use history::{RefTarget, verify};
 pub use history::{SignedPart, Verification};
 pub use keyring::Keyring;

@@ -6,6 +6,11 @@ pub enum Refusal {
     /// There is no signature.
     #[error("it has no signature")]
     Unsigned,
+    /// There are more signatures than are checked.
+    #[error(
+        "none of the first {0} signatures is by a key in the Secret of spec.verify.secretRef; delete those that are not needed"
+    )]
+    TooMany(usize),
     /// There are several signatures, and another program could check a different one.
     #[error("it has more than one signature")]
     Several,
@@ -15,6 +20,11 @@ pub enum Refusal {
     /// The signature is not from a trusted key.
     #[error("its signature is by {0}, which is not in the Secret of spec.verify.secretRef")]
     UnknownKey(String),
+    /// The signature of an artifact has a certificate instead of a key.
+    #[error(
+        "it is signed with a certificate, as in keyless signing, which is not supported; sign it with a key: cosign sign --key"
+    )]
+    Keyless,
     /// The signature does not match the signed bytes.
     #[error("its signature claims to be by {0}, but does not match its content")]
     Invalid(String),
@@ -55,7 +65,7 @@ impl Refusal {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Unsigned => "SignatureMissing",
-            Self::UnknownKey(_) => "SignatureUntrusted",
+            Self::UnknownKey(_) | Self::Keyless | Self::TooMany(_) => "SignatureUntrusted",
             Self::Several | Self::Unusable(_) | Self::Invalid(_) | Self::WrongNamespace { .. } => {
                 "SignatureInvalid"
             }

@@ -245,10 +245,10 @@ fn a_chart_of_a_registry_is_verified_by_its_digest() {
     is(Err("sends more than 34 bytes"), registry(address, &right, size, page("", [ARCHIVE, b"!"].concat())));
     is(Err("cannot reach"), registry(address, &right, size, Page { withheld: 1, ..page("", ARCHIVE) }));
     is(
-        Err("its archive has 8388609 bytes, and at most 8388608 are allowed"),
+        Err("its content has 8388609 bytes, and at most 8388608 are allowed"),
         registry(address, &right, (8 << 20) + 1, page("", ARCHIVE)),
     );
-    is(Err("its archive has no SHA-256 digest"), registry(address, "md5:0", size, page("", ARCHIVE)));
+    is(Err("its content has no SHA-256 digest"), registry(address, "md5:0", size, page("", ARCHIVE)));
     let mut image = registry(address, &right, size, page("", ARCHIVE));
     image[0].body = String::from_utf8(image[0].body.clone())
         .unwrap()

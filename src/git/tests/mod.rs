@@ -3,6 +3,7 @@
 mod author;
 pub(crate) mod charts;
 mod commit_status;
+pub(crate) mod cosign;
 pub(crate) mod forge;
 mod github;
 mod hostile;

@@ -25,7 +25,7 @@ use crate::pki::{Authority, Identity, Profile, Subject, Usage};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Received {
-    pub(super) line: String,
+    pub(crate) line: String,
     pub(crate) headers: BTreeMap<String, String>,
 }
 
@@ -57,7 +57,7 @@ impl App {
     }
 }
 
-/// A response to GET requests for a path.
+/// A response to GET requests for a path, which may include a query.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Page {
     pub(crate) path: String,
@@ -100,10 +100,12 @@ pub(crate) struct Behavior {
 
 impl Behavior {
     fn page(&self, seen: &Received) -> Option<Page> {
-        let path = seen.line.strip_prefix("GET ")?.split([' ', '?']).next()?;
+        let target = seen.line.strip_prefix("GET ")?.split(' ').next()?;
+        let path = target.split('?').next()?;
         let authorization = seen.headers.get("authorization").map(String::as_str);
         let fits = |page: &&Page| {
-            page.path == path && (page.authorization.is_none() || page.authorization == authorization)
+            [path, target].contains(&page.path.as_str())
+                && (page.authorization.is_none() || page.authorization == authorization)
         };
         self.pages.lock().unwrap().iter().find(fits).cloned()
     }

@@ -57,7 +57,7 @@ fn a_signature_counts_for_the_artifact_and_purpose_that_it_names() {
         let payload = format!(
             r#"{{"critical":{{"identity":{{"docker-reference":"r"}},"image":{{"docker-manifest-digest":"{digest_of_payload}"}},"type":"{kind}"}},"optional":null}}"#
         );
-        let signed = ArtifactSignature { payload, signature: signature.to_owned() };
+        let signed = ArtifactSignature { signed: Signed::Payload, payload, signature: signature.to_owned() };
         keys.verify(&signed, artifact).map_err(|refusal| refusal.to_string())
     };
     let [(kind, signature), (other, attestation)] = SIGNATURES;
