@@ -144,8 +144,7 @@ impl ArtifactRepository {
         history: History<'_>,
         last: Option<&Arc<Checkout>>,
     ) -> Result<Arc<Checkout>, Error> {
-        let login = self.downloads.credentials.login_for(&self.address);
-        let registry = Registry::new(&self.downloads, &self.address, login)?;
+        let registry = self.registry()?;
         let (revision, manifest) = self.resolve(&registry, want)?;
         guard(want, &revision, history)?;
         self.verify(&registry, &manifest)?;
@@ -162,6 +161,19 @@ impl ArtifactRepository {
             self.blobs.write(content).unwrap_or_else(|error| not_stored(&error));
         }
         Ok(Arc::new(Checkout { revision, tree }))
+    }
+
+    /// Looks up the revision of a reference, and reads nothing else.
+    ///
+    /// # Errors
+    /// The registry is unreachable or lacks the reference.
+    pub fn look_up(&self, want: &ArtifactRef) -> Result<String, Error> {
+        Ok(self.resolve(&self.registry()?, want)?.0)
+    }
+
+    fn registry(&self) -> Result<Registry<'_>, Error> {
+        let login = self.downloads.credentials.login_for(&self.address);
+        Registry::new(&self.downloads, &self.address, login)
     }
 
     /// Reads an artifact that was fetched before, and whose signature is valid.

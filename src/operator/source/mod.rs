@@ -21,5 +21,5 @@ mod webhook;
 pub use controller::SourceController;
 pub(crate) use controller::message;
 pub use mirrors::SourceOptions;
-pub(crate) use mirrors::{history, ref_spec, verification};
+pub(crate) use mirrors::{artifact_ref, history, ref_spec, verification};
 pub(crate) use webhook::Webhooks;
