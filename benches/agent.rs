@@ -40,6 +40,7 @@ use wheelwright::apiserver::{Server, ServerOptions};
 use wheelwright::operator::{self, OperatorOptions};
 use wheelwright::shell::now;
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_wheelwright-agent");
 /// Number of objects in each work.
 const OBJECTS: usize = 5;
 /// Number of two-object works that the agent has at rest.
@@ -57,8 +58,8 @@ struct Agent(Child);
 impl Agent {
     fn start(dir: &Path, spoke: &Path) -> Self {
         let log = std::fs::File::options().append(true).create(true).open(dir.join("agent.log")).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
-        command.args(["agent", "--spoke-cluster-name", "c1", "--bootstrap-kubeconfig"]);
+        let mut command = Command::new(PROGRAM);
+        command.args(["--spoke-cluster-name", "c1", "--bootstrap-kubeconfig"]);
         command.arg(dir.join("hub")).arg("--spoke-kubeconfig").arg(spoke);
         Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap())
     }
@@ -112,6 +113,8 @@ async fn main() {
     agent.rests().await;
     let (cpu, sent) = (agent.cpu(), requests(&on_spoke).await);
     tokio::time::sleep(Duration::from_secs(idle as u64)).await;
+    let size = std::fs::metadata(PROGRAM).unwrap().len();
+    println!("program file: {:.1} MB", size as f64 / 1e6);
     println!("at rest with {AT_REST} works of 2 objects: {}", agent.memory());
     println!("at rest for {idle} s: {:.3} CPU-s", agent.cpu() - cpu);
     print_requests(&on_spoke, &sent).await;

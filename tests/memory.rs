@@ -20,7 +20,7 @@ use wheelwright::apiserver::Server;
 
 use crate::cli::server;
 use crate::dashboard::Dashboard;
-use crate::running::Running;
+use crate::running::{Running, program};
 use crate::sources::{self, NAMESPACE};
 use crate::wait::eventually_within;
 
@@ -50,11 +50,11 @@ impl MemoryGroup {
         Self { path, peak }
     }
 
-    /// Returns a command that runs our program in this group.
-    pub(crate) fn command(&self) -> Command {
+    /// Returns a command that runs a program in this group.
+    pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", r#"echo $$ >"$0/cgroup.procs" && exec "$@""#]).arg(&self.path);
-        command.arg(env!("CARGO_BIN_EXE_wheelwright"));
+        command.arg(program);
         command
     }
 
@@ -252,7 +252,7 @@ impl Limited {
     /// Starts our program with arguments and a kubeconfig.
     fn start(name: &'static str, limit: usize, dir: &Path, arguments: &[&str]) -> Self {
         let group = MemoryGroup::new(name, limit);
-        let process = Running::spawn(group.command().args(arguments), name, dir, dir);
+        let process = Running::spawn(group.command(program(arguments)).args(arguments), name, dir, dir);
         Self { name, process, group }
     }
 
@@ -306,7 +306,12 @@ async fn operator_agent_and_dashboard_stay_within_their_memory_limits_whatever_c
     assert!(operator.process.is_running(), "the operator ended; it took {} MiB", operator.group.peak());
 
     let group = MemoryGroup::new("dashboard", 512);
-    let dashboard = Dashboard::start_with(group.command(), &client, &dir.join("kubeconfig")).await;
+    let dashboard = Dashboard::start_with(
+        group.command(env!("CARGO_BIN_EXE_wheelwright")),
+        &client,
+        &dir.join("kubeconfig"),
+    )
+    .await;
     eventually_within(READING, "the dashboard shows the cluster", async || {
         dashboard.page(&token).await.has("claiming-1")
     })

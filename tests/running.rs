@@ -18,6 +18,14 @@ pub(crate) fn git_daemon(dir: &Path, port: u16) -> Command {
     command
 }
 
+/// Returns the program in whose image a command line runs: `agent` or, for example, `/work agent`.
+pub(crate) fn program(args: &[&str]) -> &'static str {
+    match args.iter().take(2).any(|arg| *arg == "agent") {
+        true => env!("CARGO_BIN_EXE_wheelwright-agent"),
+        false => env!("CARGO_BIN_EXE_wheelwright"),
+    }
+}
+
 /// One of our processes. It ends with the test, and its log is printed if the test fails.
 pub(crate) struct Running {
     name: String,
@@ -27,7 +35,7 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(name: &str, dir: &Path, args: &[&str]) -> Self {
-        Self::start_program(env!("CARGO_BIN_EXE_wheelwright"), name, dir, args)
+        Self::start_program(program(args), name, dir, args)
     }
 
     pub(crate) fn start_program(program: &str, name: &str, dir: &Path, args: &[&str]) -> Self {
@@ -41,7 +49,7 @@ impl Running {
 
     /// Starts a process whose home directory differs from its log directory.
     pub(crate) fn start_at_home(name: &str, dir: &Path, home: &Path, args: &[&str]) -> Self {
-        Self::spawn(Command::new(env!("CARGO_BIN_EXE_wheelwright")).args(args), name, dir, home)
+        Self::spawn(Command::new(program(args)).args(args), name, dir, home)
     }
 
     pub(crate) fn spawn(command: &mut Command, name: &str, dir: &Path, home: &Path) -> Self {

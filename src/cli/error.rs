@@ -1,7 +1,9 @@
 //! The error of a command, with a hint for the user.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
+
+use crate::shell;
 
 /// The error of a command.
 #[derive(Debug)]
@@ -28,8 +30,25 @@ impl<E: Into<anyhow::Error>> From<E> for CommandError {
 /// The result of a command: an exit code or an error.
 pub type CommandResult = Result<ExitCode, CommandError>;
 
+/// Returns the exit code of a process after printing an error with its hint.
+pub(super) fn exit_code(result: CommandResult) -> ExitCode {
+    match result {
+        Ok(code) => code,
+        Err(CommandError { error, .. }) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(CommandError { error, hint }) => {
+            let mut stderr = std::io::stderr().lock();
+            // If standard error is closed, there is nowhere to report that.
+            let _ = writeln!(stderr, "error: {}", shell::with_causes(error.as_ref()));
+            if let Some(hint) = hint.as_deref().or(hint_about_file(&error)) {
+                let _ = writeln!(stderr, "hint: {hint}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Returns a hint for a file that cannot be read or written.
-pub(super) fn hint_about_file(error: &anyhow::Error) -> Option<&'static str> {
+fn hint_about_file(error: &anyhow::Error) -> Option<&'static str> {
     match io_kinds(error).next()? {
         ErrorKind::NotFound => {
             Some("check the path; a path without a leading / starts in the current directory")
@@ -40,7 +59,7 @@ pub(super) fn hint_about_file(error: &anyhow::Error) -> Option<&'static str> {
 }
 
 /// Returns true if the reader of the output has closed it: `wheelwright … | head` is not an error.
-pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
     io_kinds(error).any(|kind| kind == ErrorKind::BrokenPipe)
 }
 

@@ -113,7 +113,11 @@ async fn watch_what_is_replaced(hub: &Hub, greedy: &Peer) {
 async fn the_hub_stays_within_its_memory_limit_whatever_a_tenant_sends() {
     let dir = tempfile::tempdir().unwrap();
     let group = MemoryGroup::new("hub", 512);
-    let (mut hub, address) = Hub::start_with(group.command(), &dir.path().join("data"), "127.0.0.1:0");
+    let (mut hub, address) = Hub::start_with(
+        group.command(env!("CARGO_BIN_EXE_wheelwright")),
+        &dir.path().join("data"),
+        "127.0.0.1:0",
+    );
     let greedy = Peer::new(&hub, &address, "greedy").await;
     send_everything(&hub, &greedy).await;
     watch_what_is_replaced(&hub, &greedy).await;
@@ -125,7 +129,11 @@ async fn the_hub_stays_within_its_memory_limit_whatever_a_tenant_sends() {
     let before = state(&hub.config_maps().await).await;
     println!("the hub took at most {} MiB", group.peak());
     hub.kill();
-    let (mut hub, _) = Hub::start_with(group.command(), &dir.path().join("data"), "127.0.0.1:0");
+    let (mut hub, _) = Hub::start_with(
+        group.command(env!("CARGO_BIN_EXE_wheelwright")),
+        &dir.path().join("data"),
+        "127.0.0.1:0",
+    );
     assert_eq!(state(&hub.config_maps().await).await, before);
     hub.kill();
 }

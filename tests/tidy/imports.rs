@@ -61,6 +61,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "store",
         ],
     ),
+    ("bin", &["cli"]),
     ("main", &["cli"]),
 ];
 

@@ -38,7 +38,9 @@ const WORK_CONTROLLERS: [&str; 2] = ["work-agent", "unmanaged-applied-work"];
 /// with any hub of Open Cluster Management (OCM). It waits until the hub accepts the cluster and approves its
 /// certificate request.
 ///
-/// The flags are those of OCM's agents, so pods of OCM's agents run with this image. `/registration agent` is
+/// The program `wheelwright-agent` is this command alone, and needs less memory.
+///
+/// The flags are those of OCM's agents, so pods of OCM's agents run with this program. `/registration agent` is
 /// the registration agent, `/work agent` the work agent, and `/registration-operator agent` both.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use anyhow::anyhow;
-use clap::CommandFactory as _;
+use clap::Command;
 use tracing::warn;
 
-use crate::cli::{Cli, CommandError};
+use crate::cli::CommandError;
 
 /// Flags that pods of OCM's agents have. A value that would change what an agent does is refused.
 #[derive(Debug, Default, clap::Args)]
@@ -167,7 +167,8 @@ impl FeatureGates {
 
 /// Translates the command line of an OCM pod, such as `/registration agent --spoke-cluster-name=c1`. The image's
 /// entry point is this program, or this program is linked under that name. Other command lines are unchanged.
-pub(crate) fn translated(args: Vec<OsString>) -> Vec<OsString> {
+/// `own` returns the command line of this program.
+pub(crate) fn translated(args: Vec<OsString>, own: fn() -> Command) -> Vec<OsString> {
     const DIRECTORY: &str = "--hub-kubeconfig-dir=/spoke/hub-kubeconfig";
     const HEALTH: [&str; 2] = ["--listen=0.0.0.0:8443", "--listen-tls"];
     let program = |arg: Option<&OsString>| {
@@ -186,7 +187,7 @@ pub(crate) fn translated(args: Vec<OsString>) -> Vec<OsString> {
         && rest.first().is_some_and(|command| command == "klusterlet" || command == "hub")
     {
         let head = ["wheelwright", "registration-operator"].map(OsString::from);
-        let rest = known("registration-operator", rest);
+        let rest = known("registration-operator", rest, own());
         return head.into_iter().chain(rest).chain(HEALTH.map(OsString::from)).collect();
     }
     if rest.first().is_none_or(|command| command != "agent") {
@@ -210,22 +211,22 @@ pub(crate) fn translated(args: Vec<OsString>) -> Vec<OsString> {
     if !has("--listen") {
         translated.extend(HEALTH.map(OsString::from));
     }
-    translated.extend(known("agent", rest.get(1..).unwrap_or_default()));
+    translated.extend(known("agent", rest.get(1..).unwrap_or_default(), own()));
     translated
 }
 
 /// Passes flags that a command does not have to `--unknown-flag`: a new OCM release may add flags, and a pod that
 /// exits because of one manages no cluster.
-fn known(command: &str, args: &[OsString]) -> Vec<OsString> {
-    let mut cli = Cli::command();
-    cli.build();
-    let command = cli.find_subcommand(command);
+fn known(command: &str, args: &[OsString], mut own: Command) -> Vec<OsString> {
+    own.build();
+    // The program of the agent has no subcommands.
+    let command = own.find_subcommand(command).unwrap_or(&own);
     let is_known = |flag: &str| {
         let name = flag.split('=').next().unwrap_or_default();
         let is_it = |arg: &clap::Arg| {
             arg.get_long() == Some(name) || arg.get_all_aliases().is_some_and(|all| all.contains(&name))
         };
-        command.is_some_and(|command| command.get_arguments().any(is_it))
+        command.get_arguments().any(is_it)
     };
     let mut is_unknown = false;
     let mut marked = Vec::new();

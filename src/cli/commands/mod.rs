@@ -2,7 +2,7 @@
 
 mod accept;
 mod addon;
-mod agent;
+pub(super) mod agent;
 pub(super) mod agent_flags;
 mod clusterset;
 mod completion;

@@ -1,6 +1,7 @@
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 
 use super::*;
+use crate::cli::Cli;
 use crate::cli::commands::agent_flags::is_without_effect;
 use crate::cli::commands::agent_flags::translated;
 
@@ -11,7 +12,7 @@ struct Line {
 }
 
 fn parsed(line: &str) -> Args {
-    let words = translated(line.split(' ').map(Into::into).collect());
+    let words = translated(line.split(' ').map(Into::into).collect(), Cli::command);
     assert_eq!(words[1], "agent", "{words:?}");
     Line::try_parse_from(&words[1..]).unwrap().args
 }
@@ -71,7 +72,7 @@ fn flags_of_ocms_pods_that_nobody_knows_end_no_process() {
     );
     assert_eq!((agent.spoke_cluster_name.as_str(), agent.controllers.as_str()), ("c1", "-lease"));
     let line = "/wheelwright /registration-operator klusterlet --of-a-later-release --kubeconfig=/a";
-    let words = translated(line.split(' ').map(Into::into).collect());
+    let words = translated(line.split(' ').map(Into::into).collect(), Cli::command);
     let marked = ["--unknown-flag=--of-a-later-release", "--kubeconfig=/a"].map(std::ffi::OsString::from);
     assert_eq!(words[3..5], marked);
     let mistyped = ["agent", "--of-a-later-release", "--hub-kubeconfig=/a"];
@@ -84,7 +85,7 @@ fn other_command_lines_stay_as_they_are() {
         ["wheelwright agent --hub-kubeconfig=x", "wheelwright render work agent", "wheelwright /work manager"]
     {
         let words: Vec<std::ffi::OsString> = line.split(' ').map(Into::into).collect();
-        assert_eq!(translated(words.clone()), words);
+        assert_eq!(translated(words.clone(), Cli::command), words);
     }
 }
 
