@@ -16,8 +16,8 @@ test: ## Run all tests, including those against a real Kubernetes API server
 
 .PHONY: cluster
 cluster: ## Start a hub and two spokes with real nodes on this machine, until Ctrl-C; needs root
-	$(CARGO) build --bin wheelwright
-	@tests/cluster/bed --binary $${CARGO_TARGET_DIR:-target}/debug/wheelwright
+	$(CARGO) build --bins
+	@tests/cluster/bed --binaries $${CARGO_TARGET_DIR:-target}/debug
 
 .PHONY: lint
 lint: ## Check format, lints and dependencies
@@ -71,13 +71,14 @@ fuzz: ## Fuzz all parsers of external input, five minutes each; TARGETS selects 
 	tests/fuzz/run $(or $(SECONDS),300) $(TARGETS)
 
 .PHONY: sbom
-sbom: ## Write the software bill of materials of the binary (CycloneDX) to sbom.json
+sbom: ## Write the software bill of materials of the binaries (CycloneDX) to sbom.json
 	@tools/sbom.py > sbom.json && echo "sbom.json written"
 
 .PHONY: image
-image: ## Build the container image without a daemon, as an OCI layout in target/image
-	$(CARGO) rustc --release --locked --bin wheelwright -- -C target-feature=+crt-static
-	tools/image $${CARGO_TARGET_DIR:-target}/release/wheelwright target/image
+image: image-wheelwright image-wheelwright-agent ## Build the container images without a daemon, as OCI layouts in target/images
+image-%:
+	$(CARGO) rustc --release --locked --bin $* -- -C target-feature=+crt-static
+	tools/image --program $* $${CARGO_TARGET_DIR:-target}/release/$* target/images/$*
 
 .PHONY: bless
 bless: ## Rewrite the golden and generated files; read the diff before you commit

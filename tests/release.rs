@@ -21,6 +21,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 const IMAGE: &str = "registry.example.com/wheelwright";
 const SOURCE: &str = "https://git.example.com/wheelwright";
 const CHARTS: [&str; 3] = ["wheelwright", "wheelwright-agent", "wheelwright-registration-operator"];
+const PROGRAMS: [&str; 2] = ["wheelwright", "wheelwright-agent"];
 /// The numbers of the architectures in ELF files.
 const MACHINES: [(&str, u8); 2] = [("x86_64", 62), ("aarch64", 183)];
 
@@ -41,8 +42,9 @@ fn package(directory: &Path, name: &str) -> PathBuf {
         binary.resize(64, 0);
         binary[18] = machine;
         let path = directory.join(format!("{name}-{architecture}"));
-        fs::write(&path, binary).unwrap();
-        command.arg("--binary").arg(path);
+        fs::create_dir(&path).unwrap();
+        PROGRAMS.iter().for_each(|program| fs::write(path.join(program), &binary).unwrap());
+        command.arg("--binaries").arg(path);
     }
     let out = directory.join(name);
     command.args(["--program", env!("CARGO_BIN_EXE_wheelwright")]).arg(&out).current_dir(ROOT);
@@ -90,10 +92,13 @@ fn json_of(path: &Path) -> Value {
 fn a_release_has_each_file_with_its_digest_and_provenance() {
     let release = released().join("release");
     let mut files = digests(&release);
-    let mut expected = vec!["crds.yaml", "provenance.json", "release.yaml", "sbom.json", "image/index.json"];
+    let mut expected = vec!["crds.yaml", "provenance.json", "release.yaml", "sbom.json"];
     let named = CHARTS.map(|chart| [format!("{chart}-{VERSION}.tgz"), format!("charts/{chart}/index.json")]);
-    let binaries = MACHINES.map(|(architecture, _)| format!("wheelwright-linux-{architecture}"));
-    expected.extend(named.as_flattened().iter().chain(&binaries).map(String::as_str));
+    let built = PROGRAMS.map(|program| {
+        let [one, other] = MACHINES.map(|(architecture, _)| format!("{program}-linux-{architecture}"));
+        [one, other, format!("images/{program}/index.json")]
+    });
+    expected.extend(named.as_flattened().iter().chain(built.as_flattened()).map(String::as_str));
     for name in expected {
         assert!(files.contains_key(name), "{name} is missing: {files:#?}");
     }
@@ -127,8 +132,15 @@ fn the_same_binaries_give_the_same_release() {
 }
 
 #[test]
-fn the_image_of_a_release_has_one_manifest_for_each_architecture() {
-    let layout = released().join("release/image");
+fn the_images_of_a_release_have_one_manifest_for_each_architecture() {
+    let [operator, _] = PROGRAMS.map(digest_of_image);
+    let manifests = fs::read_to_string(released().join("release/release.yaml")).unwrap();
+    assert!(manifests.contains(&format!("{IMAGE}:{VERSION}@{operator}")), "release.yaml lacks {operator}");
+}
+
+/// Returns the digest of a program's image after checking the image.
+fn digest_of_image(program: &str) -> String {
+    let layout = released().join("release/images").join(program);
     let blob = |descriptor: &Value| {
         let digest = descriptor["digest"].as_str().unwrap();
         json_of(&layout.join("blobs").join(digest.replace(':', "/")))
@@ -139,12 +151,11 @@ fn the_image_of_a_release_has_one_manifest_for_each_architecture() {
     let platforms = manifests.as_array().unwrap().iter().map(|manifest| {
         let config = blob(&blob(manifest)["config"]);
         assert_eq!(config["architecture"], manifest["platform"]["architecture"]);
+        assert_eq!(config["config"]["Entrypoint"], json!([format!("/{program}")]));
         config["architecture"].clone()
     });
-    assert_eq!(platforms.collect::<Vec<_>>(), ["amd64", "arm64"]);
-    let digest = tagged["digest"].as_str().unwrap();
-    let manifests = fs::read_to_string(released().join("release/release.yaml")).unwrap();
-    assert!(manifests.contains(&format!("{IMAGE}:{VERSION}@{digest}")), "release.yaml names no {digest}");
+    assert_eq!(platforms.collect::<Vec<_>>(), ["arm64", "amd64"]);
+    tagged["digest"].as_str().unwrap().to_owned()
 }
 
 /// Runs the commands of docs/supply-chain.md that verify a release.
@@ -216,9 +227,10 @@ async fn helm_pulls_the_charts_of_a_release_from_a_registry() {
         assert_eq!((&about["home"], &about["sources"]), (&json!(SOURCE), &json!([SOURCE])), "{chart}");
         let images: Value =
             serde_saphyr::from_str(about["annotations"]["artifacthub.io/images"].as_str().unwrap()).unwrap();
-        assert_eq!(images[0]["image"], format!("{IMAGE}:{VERSION}"), "{chart}");
+        let image = if chart == "wheelwright-agent" { format!("{IMAGE}-agent") } else { IMAGE.to_owned() };
+        assert_eq!(images[0]["image"], format!("{image}:{VERSION}"), "{chart}");
         let values: Value = serde_saphyr::from_str(&show("values", chart)).unwrap();
-        assert_eq!(values["image"]["repository"], IMAGE, "{chart}");
+        assert_eq!(values["image"]["repository"], image, "{chart}");
     }
 }
 

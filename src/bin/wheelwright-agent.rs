@@ -1,4 +1,4 @@
-//! The agent as a program of its own.
+//! The program of agents.
 
 use std::process::ExitCode;
 

@@ -12,7 +12,7 @@ use super::error::exit_code;
 use super::logs::Global;
 use super::output::Ui;
 
-/// The agent of a managed cluster: the command `wheelwright agent` as a program of its own.
+/// The agent of a managed cluster: the command `wheelwright agent` as a separate program.
 ///
 /// It also accepts the command lines of OCM's pods: `/registration agent`, `/work agent` and
 /// `/registration-operator agent`.

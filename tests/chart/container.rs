@@ -33,9 +33,9 @@ fn a_container_of_these_tests_is_not_root_and_gets_no_capability() {
     }
 }
 
-/// Starts the container of a rendered Deployment: with its arguments, environment, volumes and service account, on
-/// a read-only root, as the image's user and without capabilities. Ignores its seccomp profile, because each
-/// runtime has its own.
+/// Starts the container of a rendered Deployment: the program of its image, with its arguments, environment,
+/// volumes and service account, on a read-only root, as the image's user and without capabilities. Ignores its
+/// seccomp profile, because each runtime has its own.
 pub(super) fn start(name: &'static str, cluster: &Cluster, deployment: &Value, dir: &Directory) -> Process {
     let namespace = deployment["metadata"]["namespace"].as_str().unwrap();
     let pod = &deployment["spec"]["template"]["spec"];
@@ -84,7 +84,12 @@ pub(super) fn start(name: &'static str, cluster: &Cluster, deployment: &Value, d
         let text = |field: &str| variable[field].as_str().unwrap();
         command.arg(format!("{}={}", text("name"), text("value")));
     }
-    command.arg(env!("CARGO_BIN_EXE_wheelwright"));
+    let image = container["image"].as_str().unwrap();
+    command.arg(match image.strip_suffix(concat!(":", env!("CARGO_PKG_VERSION"))) {
+        Some("wheelwright") => env!("CARGO_BIN_EXE_wheelwright"),
+        Some("wheelwright-agent") => env!("CARGO_BIN_EXE_wheelwright-agent"),
+        _ => panic!("{image} is an image of the chart's version"),
+    });
     command.args(container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()));
     Process::start(name, command, dir)
 }

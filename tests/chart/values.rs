@@ -128,8 +128,12 @@ fn the_page_of_each_chart_names_values_that_exist() {
 }
 
 #[test]
-fn artifact_hub_is_given_the_kinds_of_the_chart_and_its_image() {
-    for chart in ["wheelwright", "wheelwright-agent", "wheelwright-registration-operator"] {
+fn artifact_hub_is_given_the_kinds_of_the_chart_and_its_images() {
+    for (chart, images) in [
+        ("wheelwright", &["wheelwright"][..]),
+        ("wheelwright-agent", &["wheelwright-agent"]),
+        ("wheelwright-registration-operator", &["wheelwright", "wheelwright-agent"]),
+    ] {
         let directory = format!("{}/charts/{chart}", env!("CARGO_MANIFEST_DIR"));
         let about = std::fs::read_to_string(format!("{directory}/Chart.yaml")).unwrap();
         let about: Value = serde_saphyr::from_str(&about).unwrap();
@@ -138,7 +142,8 @@ fn artifact_hub_is_given_the_kinds_of_the_chart_and_its_image() {
             serde_saphyr::from_str::<Value>(text.unwrap_or("[]")).unwrap()
         };
         let version = about["appVersion"].as_str().unwrap();
-        assert_eq!(annotation("images")[0]["image"], format!("wheelwright:{version}"), "{chart}");
+        let named = images.iter().map(|image| json!({"name": image, "image": format!("{image}:{version}")}));
+        assert_eq!(annotation("images"), named.collect::<Value>(), "{chart}");
         for kind in annotation("crds").as_array().unwrap() {
             let (plural, group) = kind["name"].as_str().unwrap().split_once('.').unwrap();
             let definition =

@@ -42,7 +42,7 @@ fn charts_are_installed_upgraded_and_rolled_back_on_real_nodes() {
     user.commit("version 1");
     user.follow();
     user.runs("1");
-    user.pods_run("wheelwright:0.1.0");
+    user.pods_run("0.1.0");
     user.pods_are_restricted();
     user.dashboard_answers();
 
@@ -55,7 +55,7 @@ fn charts_are_installed_upgraded_and_rolled_back_on_real_nodes() {
              --namespace open-cluster-management-agent --reset-then-reuse-values --set image.tag=next --wait"
         ));
     }
-    user.pods_run("wheelwright:next");
+    user.pods_run("next");
     user.addon("2", "serve");
     user.commit("version 2");
     user.runs("2");
@@ -66,7 +66,7 @@ fn charts_are_installed_upgraded_and_rolled_back_on_real_nodes() {
             "helm --kube-context {cluster} rollback wheelwright-agent 1 --namespace open-cluster-management-agent --wait"
         ));
     }
-    user.pods_run("wheelwright:0.1.0");
+    user.pods_run("0.1.0");
     user.addon("3", "serve");
     user.commit("version 3");
     user.runs("3");
@@ -181,17 +181,18 @@ impl User {
         self.run(lease).rsplit_once('_').unwrap().0.to_owned()
     }
 
-    /// Asserts that all our pods run an image without restarts, except an operator that exited because it could
-    /// not renew its lease.
-    fn pods_run(&self, image: &str) {
+    /// Asserts that all our pods run a version of their image without restarts, except an operator that exited
+    /// because it could not renew its lease.
+    fn pods_run(&self, version: &str) {
         let columns = "custom-columns=NAME:.metadata.name,IMAGE:.spec.containers[*].image,\
             READY:.status.containerStatuses[*].ready,RESTARTS:.status.containerStatuses[*].restartCount";
         let mut count = 0;
-        for (context, namespace) in [
-            ("hub", "wheelwright-system"),
-            ("c1", "open-cluster-management-agent"),
-            ("c2", "open-cluster-management-agent"),
+        for (context, namespace, program) in [
+            ("hub", "wheelwright-system", "wheelwright"),
+            ("c1", "open-cluster-management-agent", "wheelwright-agent"),
+            ("c2", "open-cluster-management-agent", "wheelwright-agent"),
         ] {
+            let image = format!("{program}:{version}");
             let kubectl = format!("kubectl --context {context} -n {namespace}");
             self.run(&format!("{kubectl} wait pod --all --for=condition=Ready --timeout=60s"));
             let pods = self.run(&format!(
@@ -199,8 +200,8 @@ impl User {
             ));
             for pod in pods.lines() {
                 let [name, rest @ ..] = &*pod.split_whitespace().collect::<Vec<_>>() else { continue };
-                if rest != [image, "true", "0"] {
-                    assert_eq!(rest, [image, "true", "1"], "{name}");
+                if rest != [&image, "true", "0"] {
+                    assert_eq!(rest, [&image, "true", "1"], "{name}");
                     let log = self.run(&format!("{kubectl} logs {name} --previous --tail 30"));
                     assert!(log.contains("no longer the leader"), "{name} was restarted:\n{log}");
                 }

@@ -106,9 +106,9 @@ fn an_agent_is_upgraded_by_joining_again_on_real_nodes() {
     user.arrives("1");
     let pods = user.pods_on_spokes();
     // The last image leaves the fleet unchanged.
-    for image in ["wheelwright:next", "wheelwright:0.1.0"] {
+    for image in ["wheelwright-agent:next", "wheelwright-agent:0.1.0"] {
         user.run(&format!(
-            "join=$(wheelwright get token | sed -n 's/<cluster_name>/c1/p'); ${{join/wheelwright:0.1.0/{image}}} --context c1 --wait 2m"
+            "join=$(wheelwright get token | sed -n 's/<cluster_name>/c1/p'); ${{join/wheelwright-agent:0.1.0/{image}}} --context c1 --wait 2m"
         ));
         let agent = "kubectl --context c1 -n open-cluster-management-agent";
         user.run(&format!("{agent} rollout status deployment/wheelwright-agent --timeout=120s"));

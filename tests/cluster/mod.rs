@@ -70,9 +70,11 @@ fn beds() -> &'static [PathBuf] {
             return std::env::split_paths(&directories).collect();
         }
         let mut command = Command::new(format!("{ROOT}/tests/cluster/bed"));
-        match std::env::var_os("WHEELWRIGHT_IMAGE") {
-            Some(layout) => command.arg("--image").arg(layout),
-            None => command.arg("--binary").arg(env!("CARGO_BIN_EXE_wheelwright")),
+        match std::env::var_os("WHEELWRIGHT_IMAGES") {
+            Some(layouts) => command.arg("--images").arg(layouts),
+            None => {
+                command.arg("--binaries").arg(Path::new(env!("CARGO_BIN_EXE_wheelwright")).parent().unwrap())
+            }
         };
         let mut bed = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (mut line, mut output) = (String::new(), BufReader::new(bed.stdout.take().unwrap()));

@@ -196,12 +196,12 @@ fn registration_operators_take_the_fleet_from_each_other_on_real_nodes() {
     );
     user.run(
         "kubectl --context c1 patch klusterlet klusterlet --type=merge -p \
-         '{\"spec\": {\"registrationImagePullSpec\": \"wheelwright:0.1.0\", \"workImagePullSpec\": \"wheelwright:0.1.0\"}}'",
+         '{\"spec\": {\"registrationImagePullSpec\": \"wheelwright-agent:0.1.0\", \"workImagePullSpec\": \"wheelwright-agent:0.1.0\"}}'",
     );
     let agents = "kubectl --context c1 -n open-cluster-management-agent get pods";
     user.eventually(
         &format!("{agents} -o 'jsonpath={{.items[*].spec.containers[0].image}}'"),
-        "wheelwright:0.1.0 wheelwright:0.1.0",
+        "wheelwright-agent:0.1.0 wheelwright-agent:0.1.0",
     );
     user.run("kubectl --context c1 wait klusterlet klusterlet --for=condition=Available --timeout=120s");
     assert_eq!(user.pods(), pods, "the pods go on");

@@ -12,7 +12,7 @@ const HEAD: &str = "\
 
 Each row is a test that uses nothing but what a user has: git, `wheelwright`, kubectl, helm, curl. `make test` runs those that name no other command. They run on three clusters, a hub and
 two spokes. Each has etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and a node with kubelet, containerd, runc and kube-proxy. The
-operator, the agents and the dashboard run as pods from our own image, and repositories are on a git server over HTTPS (`git http-backend`). Nothing is
+operator, the agents and the dashboard run as pods from our own images, and repositories are on a git server over HTTPS (`git http-backend`). Nothing is
 simulated. The network plug-in enforces no NetworkPolicies. `make cluster` starts the same clusters and keeps them running.
 
 The column *clusters* says what a journey starts with: *new* clusters, or a *fleet* in which `wheelwright install` and `wheelwright join` have run,

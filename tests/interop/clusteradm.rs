@@ -17,7 +17,10 @@ use crate::kube::{Cluster, Directory, Kubectl, built, free_port};
 use crate::offline::probe;
 use crate::wait::eventually;
 
-const IMAGE: &str = concat!("registry.example.com/wheelwright:", env!("CARGO_PKG_VERSION"));
+const IMAGES: [&str; 2] = [
+    concat!("registry.example.com/wheelwright:", env!("CARGO_PKG_VERSION")),
+    concat!("registry.example.com/wheelwright-agent:", env!("CARGO_PKG_VERSION")),
+];
 
 fn program() -> PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
@@ -101,7 +104,7 @@ async fn clusteradm_runs_a_fleet_of_ours_from_init_to_clean() {
     let (spoke, hub) = (clusters.pop().unwrap(), clusters.pop().unwrap());
     let (on_hub, on_spoke) = (Clusteradm::new(&hub, &dir), Clusteradm::new(&spoke, &dir));
     let kubectl = spoke.kubectl();
-    let images = || BTreeSet::from([IMAGE.to_owned()]);
+    let images = || BTreeSet::from(IMAGES.map(str::to_owned));
     let _nodes = [run_nodes(hub.client().await, images()), run_nodes(spoke.client().await, images())];
 
     on_hub.prints("init", "The multicluster hub control plane has been initialized successfully!");

@@ -44,8 +44,10 @@ const LAST: [[&str; 2]; 4] = [
     ["validatingwebhookconfiguration", "manifestworkvalidators.admission.work.open-cluster-management.io"],
 ];
 
-/// The image of our programs.
+/// The image of our operator.
 pub(super) const OURS: &str = concat!("wheelwright:", env!("CARGO_PKG_VERSION"));
+/// The image of our agent.
+const OUR_AGENT: &str = concat!("wheelwright-agent:", env!("CARGO_PKG_VERSION"));
 
 /// Returns the image of an OCM program.
 fn image(program: &str) -> String {
@@ -106,7 +108,7 @@ fn run_operator(dir: &Directory, part: &str, command: &str) -> Running {
 
 /// Simulates the nodes of a cluster whose registries have the images of OCM and of the tests' add-on.
 pub(super) async fn nodes(cluster: &Cluster) -> JoinHandle<()> {
-    let others = ["hello:1", "hello:2", OURS].map(str::to_owned);
+    let others = ["hello:1", "hello:2", OURS, OUR_AGENT].map(str::to_owned);
     run_nodes(cluster.client().await, IMAGES.map(image).into_iter().chain(others).collect::<BTreeSet<_>>())
 }
 
@@ -303,9 +305,9 @@ impl OcmSpoke {
     pub(super) async fn hand_over(&mut self) -> Vec<Running> {
         self.operator = None;
         self.kubectl.run(&["scale", "deployment", "klusterlet", "-n", OPERATORS, "--replicas=0"]);
-        self.set_images(OURS, OURS);
+        self.set_images(OUR_AGENT, OUR_AGENT);
         let operator = klusterlet::start_operator(&self.cluster, &self.dir, "klusterlet");
-        self.have_images([OURS, OURS]).await;
+        self.have_images([OUR_AGENT, OUR_AGENT]).await;
         self.agents.clear();
         let agents = AGENTS.map(|name| klusterlet::pod::start_pod(&self.cluster, &self.dir, AGENT, name));
         [operator].into_iter().chain(agents).collect()

@@ -30,7 +30,7 @@ use crate::trace::{accept, client};
 use crate::wait::eventually;
 
 const NAMESPACE: &str = "open-cluster-management-agent";
-const IMAGE: &str = concat!("registry.example.com/wheelwright:", env!("CARGO_PKG_VERSION"));
+const IMAGE: &str = concat!("registry.example.com/wheelwright-agent:", env!("CARGO_PKG_VERSION"));
 
 fn klusterlet(spec: &Value) -> String {
     json!({"apiVersion": "operator.open-cluster-management.io/v1", "kind": "Klusterlet",

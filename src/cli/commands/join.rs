@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     bootstrap: BootstrapArgs,
     /// Image of the agent.
-    #[arg(long, default_value = concat!("wheelwright:", env!("CARGO_PKG_VERSION")), value_parser = image)]
+    #[arg(long, default_value = concat!("wheelwright-agent:", env!("CARGO_PKG_VERSION")), value_parser = image)]
     image: String,
     /// Secret in the agent's namespace to pull its image with. Can be repeated.
     #[arg(long = "image-pull-secret", value_name = "NAME")]

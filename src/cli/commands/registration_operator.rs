@@ -25,7 +25,7 @@ use api::names::OCM_NAMESPACE;
 /// side.
 ///
 /// It replaces OCM's registration operator, and takes over what that operator installed. A pod of OCM's
-/// operator also runs with this image, because `/registration-operator klusterlet` and
+/// operator also runs with the image `wheelwright`, because `/registration-operator klusterlet` and
 /// `/registration-operator hub` mean this command.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("kubeconfig", |arg| arg.help(CLUSTER_KUBECONFIG)))]
@@ -37,8 +37,9 @@ pub(crate) struct Args {
     cluster: HubArgs,
     #[command(flatten)]
     election: ElectionArgs,
-    /// Image to install if the Klusterlet or the ClusterManager names none [default: wheelwright with the
-    /// version of this program, which no registry has].
+    /// Image of Wheelwright, for a ClusterManager that names none. The agent of a Klusterlet that names none
+    /// has the image `wheelwright-agent` next to it [default: wheelwright with the version of this program,
+    /// which no registry has].
     #[arg(long)]
     image: Option<String>,
     /// Namespace of the Lease for the leader election.

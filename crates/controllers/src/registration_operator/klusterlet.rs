@@ -15,6 +15,7 @@ use api::names::{
 };
 use api::operator::v1::{Klusterlet, RelatedResource};
 use api::work::v1::AppliedManifestWork;
+use engine::installation::agent_image;
 use engine::klusterlet::{
     self, AccessObjects, InstalledObjects, KlusterletRefusal, KlusterletSettings, MANAGED_SECRET, MANAGER,
     PULL_SECRET, PullSecretChange, Secrets,
@@ -56,7 +57,7 @@ impl Controller for KlusterletController {
     }
 }
 
-/// Returns a Klusterlet with the image of the operator if it names none.
+/// Returns a Klusterlet with the image next to the operator's if it names none.
 fn with_image(klusterlet: &Klusterlet, view: &impl View) -> Klusterlet {
     let mut klusterlet = klusterlet.clone();
     if let Some(OperatorImage(image)) = view.settings().as_deref() {
@@ -67,7 +68,7 @@ fn with_image(klusterlet: &Klusterlet, view: &impl View) -> Klusterlet {
             &mut spec.work_image_pull_spec,
         ];
         for named in images.into_iter().filter(|named| named.is_empty()) {
-            named.clone_from(image);
+            *named = agent_image(image);
         }
     }
     klusterlet

@@ -24,6 +24,18 @@ pub struct AgentInstallation<'a> {
     pub image_pull_secrets: &'a [String],
 }
 
+/// Returns the image of agents next to an operator's image: `wheelwright-agent` with the same tag. An image with
+/// another name or without a tag is returned as is, because the operator's image runs agents too.
+pub fn agent_image(operator: &str) -> String {
+    let (tagged, _digest) = operator.split_once('@').unwrap_or((operator, ""));
+    match tagged.rsplit_once(':') {
+        Some((repository, tag)) if repository.rsplit('/').next() == Some("wheelwright") => {
+            format!("{repository}-agent:{tag}")
+        }
+        _ => operator.to_owned(),
+    }
+}
+
 /// Returns the objects of an agent, with the Deployment last.
 ///
 /// # Errors
@@ -73,6 +85,19 @@ pub fn keep_resources(wanted: &mut Object, present: &Object) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_image_of_agents_is_next_to_the_operators_unless_that_has_another_name() {
+        for (operator, agent) in [
+            ("wheelwright:0.1.0", "wheelwright-agent:0.1.0"),
+            ("example.com:5000/a/wheelwright:1@sha256:00", "example.com:5000/a/wheelwright-agent:1"),
+            ("example.com/mirrored-wheelwright:1", "example.com/mirrored-wheelwright:1"),
+            ("example.com:5000/wheelwright", "example.com:5000/wheelwright"),
+            ("example.com/wheelwright@sha256:00", "example.com/wheelwright@sha256:00"),
+        ] {
+            assert_eq!(agent_image(operator), agent);
+        }
+    }
 
     #[test]
     fn an_existing_agent_keeps_its_resources() {

@@ -15,7 +15,7 @@ use api::crds;
 use object::Object;
 use serde_json::{Value, json};
 
-pub use agent::{AgentInstallation, agent_manifests, keep_resources};
+pub use agent::{AgentInstallation, agent_image, agent_manifests, keep_resources};
 pub use options::{InstallationOptions, Profile};
 pub use tenants::CONFIG_SECRETS;
 

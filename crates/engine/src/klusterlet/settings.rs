@@ -15,7 +15,7 @@ use api::operator::v1::{
 use object::Metadata as _;
 
 /// The default image of an agent.
-const IMAGE: &str = concat!("wheelwright:", env!("CARGO_PKG_VERSION"));
+const IMAGE: &str = concat!("wheelwright-agent:", env!("CARGO_PKG_VERSION"));
 /// The feature gates of the registration agent.
 const REGISTRATION_GATES: [&str; 5] =
     ["AddonManagement", "ClusterClaim", "ClusterProperty", "MultipleHubs", "V1beta1CSRAPICompatibility"];

@@ -19,6 +19,7 @@ use crate::cli::writer::{WriteArgs, failed, find};
 use crate::cli::{CommandError, CommandResult};
 use crate::git::is_loopback;
 use api::names::{OCM_NAMESPACE, OPERATOR, SYSTEM_NAMESPACE};
+use engine::installation::agent_image;
 use engine::registration::rbac::{BOOTSTRAP_ROLE, bootstrap_role};
 use object::Key;
 
@@ -106,12 +107,13 @@ fn text(bootstrap: &Bootstrap, image: Option<&str>) -> String {
     )
 }
 
-/// Returns the image of the operator, which is also the image of the agent; `None` if no operator is installed or
-/// the user may not read it.
+/// Returns the image of agents next to the operator's; `None` if no operator is installed or the user may not read
+/// it.
 async fn installed_image(client: &kube::Client) -> Option<String> {
     let operator = Key::namespaced(SYSTEM_NAMESPACE, OPERATOR);
     let deployment = find::<Deployment>(client, &operator).await.ok()??;
-    deployment.spec.template.spec?.containers.into_iter().next()?.image
+    let container = deployment.spec.template.spec?.containers.into_iter().next()?;
+    container.image.as_deref().map(agent_image)
 }
 
 /// Creates the identity and, if no operator has created it, the role. Existing objects are left unchanged.
