@@ -160,7 +160,7 @@ impl Dispatcher {
         self.take_answer(&lookup, Ok(LookupAnswer::Object(Some(Arc::clone(object)))), own);
     }
 
-    /// Requests all responds again, because the server was restored. Versions from before the restore are
+    /// Requests all answers again, because the server was restored. Versions from before the restore are
     /// meaningless, so answers about objects are dropped; the next list of their kind requests them.
     pub(super) fn refresh_answers(&mut self, now: Timestamp) {
         for lookup in self.lookups.restored() {
