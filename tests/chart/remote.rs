@@ -176,6 +176,11 @@ async fn a_config_repo_applies_a_chart_of_a_registry_and_refuses_swapped_content
     eventually("the chart is applied", async || hub.exists("shop").await).await;
     eventually("its digest is recorded", async || status().await.charts[0].digest.starts_with("sha256:"))
         .await;
+    write(dir, &[("secret/ca.crt", &authority)]);
+    let plan =
+        ["plan", "--repo", &url, "--head", "main", "--git-secret", "secret", "--kubeconfig", "kubeconfig"];
+    // It exits with 0 only if nothing changes.
+    run(Path::new(env!("CARGO_BIN_EXE_wheelwright")), &plan, dir);
 
     drop(operator);
     std::fs::remove_dir_all(dir.join("cache/wheelwright/mirrors/charts")).unwrap();

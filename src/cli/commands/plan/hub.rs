@@ -8,6 +8,7 @@ use anyhow::anyhow;
 use k8s_openapi::api::core::v1::Secret;
 use kube::discovery;
 use kube::{Api, Client};
+use tokio::task::block_in_place;
 
 use super::random_values;
 use super::request::Planned;
@@ -45,7 +46,8 @@ pub(super) fn plan(
                 snapshot.objects.extend(objects.into_iter().map(packed));
                 snapshot.kinds.get_or_insert_default().insert(kind);
             }
-            match plan(&snapshot, &secrets)? {
+            // A plan that fetches charts waits for a runtime of its own.
+            match block_in_place(|| plan(&snapshot, &secrets))? {
                 (Err(PreviewError::Unread(kinds)), _) => wanted.extend(kinds),
                 (Err(PreviewError::LeftOut(scope)), _) => {
                     wanted.extend(snapshot.left_out.kinds().iter().cloned());
