@@ -276,8 +276,8 @@ async fn an_artifact_takes_the_place_of_a_git_repository_and_is_followed_by_its_
     let swapped = format!("1.1.0@{swapped}");
     fixture.refused("SourceRewound", &format!("moved from {next} to {swapped}")).await;
     assert!(!fixture.hub.exists("f").await, "a version may not move");
-    let accepted = json!({"metadata": {"annotations": {"gitops.wheelwright.dev/accept-revision": format!("{next}..{swapped}")}}});
-    fixture.repos.patch("a", &PatchParams::default(), &Patch::Merge(accepted)).await.unwrap();
+    let dir = fixture.hub.dir.path();
+    run(dir, env!("CARGO_BIN_EXE_wheelwright"), &["repo", "approve", "a", "--kubeconfig", "kubeconfig"]);
     fixture.applied(&swapped).await;
     registry.delete("1.1.0");
     fixture.refused("SourceRewound", &format!("moved from {swapped} to 1.0.0@{version}")).await;

@@ -77,10 +77,10 @@ fn pending(status: &ConfigRepoStatus) -> Vec<Pending> {
 fn rewind(status: &ConfigRepoStatus) -> Option<Pending> {
     let ready = find_condition(&status.conditions, READY)?;
     let (_, value) = ready.message.split_once(&format!("{ACCEPT_REVISION_ANNOTATION}="))?;
-    let value: String = value.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '.').collect();
+    let value = value.split([';', ' ']).next().unwrap_or_default();
     let (from, to) = value.split_once("..")?;
-    let about = format!("the branch moves from {from} to {to}, which is not known to descend from it");
-    Some(Pending { annotation: ACCEPT_REVISION_ANNOTATION, value, about })
+    let about = format!("the move from {from} to {to}, which is not known to follow it");
+    Some(Pending { annotation: ACCEPT_REVISION_ANNOTATION, value: value.to_owned(), about })
 }
 
 fn choose(key: &Key, mut pending: Vec<Pending>, value: Option<&str>) -> Result<Pending, CommandError> {
@@ -144,6 +144,16 @@ mod tests {
     }
 
     #[test]
+    fn a_version_that_moved_is_approved_with_its_digests() {
+        let mut status = waits();
+        let moved = "1.1.0-rc.1@sha256:aa..1.1.0-rc.1@sha256:bb";
+        status.conditions[0].message = format!(
+            "it moved. To accept, annotate the ConfigRepo: {ACCEPT_REVISION_ANNOTATION}={moved}; aa stays applied"
+        );
+        assert_eq!(rewind(&status).unwrap().value, moved);
+    }
+
+    #[test]
     fn several_approvals_an_unknown_value_and_none_at_all_are_refused_with_what_waits() {
         let key = Key::namespaced("n", "fleet");
         let refused = |status: &ConfigRepoStatus, value: Option<&str>| {
@@ -157,7 +167,7 @@ mod tests {
             ),
             "{all}"
         );
-        assert!(all.contains("\n  f00d  2 deletions\n  aa..bb  the branch moves from aa to bb"), "{all}");
+        assert!(all.contains("\n  f00d  2 deletions\n  aa..bb  the move from aa to bb"), "{all}");
         let unknown = refused(&waits(), Some("beef"));
         assert!(
             unknown.starts_with("ConfigRepo n/fleet does not wait for the approval of beef"),
