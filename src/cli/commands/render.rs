@@ -205,3 +205,23 @@ fn changes_below(dir: &Path) -> Result<(RecommendedWatcher, Receiver<()>), Comma
         .with_context(|| format!("cannot watch {}", dir.display()))?;
     Ok((watcher, receive))
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use crate::cli::Cli;
+
+    #[test]
+    fn flags_of_a_chart_are_refused_without_a_chart() {
+        for flags in ["--values a", "--set a=b", "--release a", "--namespace a", "--kube-version v1.36.0"] {
+            for place in ["dir ", "--revision HEAD ", "--repo a "] {
+                let line = format!("wheelwright render {place}{flags}");
+                assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
+            }
+            let line = format!("wheelwright render --chart a {flags}");
+            assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
+        }
+        assert!(Cli::try_parse_from(["wheelwright", "render", "--values", "a"]).is_err());
+    }
+}

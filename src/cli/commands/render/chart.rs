@@ -16,10 +16,10 @@ const MAX_DEPTH: usize = 32;
 
 /// Flags of a chart, with the names that Helm gives them.
 #[derive(Debug, clap::Args)]
-#[group(id = "chart_flags")]
+#[group(id = "chart_flags", multiple = true, conflicts_with_all = ["dir", "revision", "repo", "output", "closure", "watch"])]
 pub(super) struct ChartArgs {
     /// Directory or archive (`.tgz`) of a Helm chart. The command prints its objects, as `helm template` would.
-    #[arg(long, value_name = "CHART", conflicts_with_all = ["dir", "revision", "repo", "output", "closure", "watch"])]
+    #[arg(long, value_name = "CHART")]
     pub(super) chart: Option<PathBuf>,
     /// File with values for the chart. Can be repeated: later files override earlier ones.
     #[arg(short = 'f', long, value_name = "FILE", requires = "chart")]
