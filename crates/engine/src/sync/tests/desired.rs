@@ -72,7 +72,7 @@ fn an_object_that_cannot_be_applied_is_refused_by_its_place() {
         ),
         (
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": big}}),
-            "takes 1400000 at most",
+            "accepts at most 1400000",
         ),
         (
             json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepoInventory", "metadata": {"name": "a"}}),
