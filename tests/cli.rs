@@ -33,7 +33,7 @@ const CONFIG_MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m, n
 
 /// Runs commands against an API server.
 pub(crate) struct Cli {
-    kubeconfig: PathBuf,
+    pub(crate) kubeconfig: PathBuf,
 }
 
 impl Cli {

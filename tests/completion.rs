@@ -4,12 +4,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use api::crds;
-use object::Object;
-
-use crate::cli::server;
+use crate::cli::Cli;
 use crate::kube::Kubectl;
-use crate::rollout::load;
+use crate::rollout::stopped_hub;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_wheelwright");
 
@@ -24,12 +21,7 @@ fn bash(path: &Path, script: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn bash_completes_commands_and_the_names_of_a_hub() {
     let dir = tempfile::tempdir().unwrap();
-    let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
-    let admin = hub.kubeconfig("admin", &["system:masters"]).unwrap();
-    let kubeconfig = dir.path().join("admin.kubeconfig");
-    std::fs::write(&kubeconfig, serde_json::to_string(&admin).unwrap()).unwrap();
-    let client = crate::trace::client(&admin).await;
-    load(&client, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain/rollout.yaml")).await;
+    let (_hub, _, Cli { kubeconfig }) = stopped_hub(dir.path()).await;
     symlink(PROGRAM, dir.path().join("wheelwright")).unwrap();
     let candidates = |words: &str| {
         let script = format!(

@@ -4,15 +4,13 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use api::crds;
-use object::Object;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-use crate::cli::server;
-use crate::rollout::load;
+use crate::cli::Cli;
+use crate::rollout::stopped_hub;
 
 /// Maximum wait for an answer, sized for a busy machine.
 const WITHIN: Duration = Duration::from_secs(120);
@@ -70,12 +68,7 @@ impl Client {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_assistant_reads_the_fleet_and_approves_only_if_it_may() {
     let dir = tempfile::tempdir().unwrap();
-    let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
-    let admin = hub.kubeconfig("admin", &["system:masters"]).unwrap();
-    let kubeconfig = dir.path().join("admin.kubeconfig");
-    std::fs::write(&kubeconfig, serde_json::to_string(&admin).unwrap()).unwrap();
-    let client = crate::trace::client(&admin).await;
-    load(&client, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain/rollout.yaml")).await;
+    let (_hub, _, Cli { kubeconfig }) = stopped_hub(dir.path()).await;
 
     let mut reader = Client::start(&kubeconfig, &[]).await;
     let tools = reader.tools().await;

@@ -67,7 +67,7 @@ async fn policy(client: &Client, name: &str) -> RolloutPolicy {
 }
 
 /// Returns a hub whose rollout stopped at its canary, and a command line for it.
-async fn stopped_hub(dir: &Path) -> (wheelwright::apiserver::Server, Client, Cli) {
+pub(crate) async fn stopped_hub(dir: &Path) -> (wheelwright::apiserver::Server, Client, Cli) {
     let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
     let client = client(&hub.kubeconfig("admin", &["system:masters"]).unwrap()).await;
     load(&client, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain/rollout.yaml")).await;

@@ -1,6 +1,5 @@
 //! `wheelwright status --watch` against a hub that changes.
 
-use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -20,8 +19,7 @@ use tokio::process::{ChildStdout, Command};
 use tokio::time::timeout;
 
 use crate::cli::{Cli, server};
-use crate::kube::Directory;
-use crate::rollout::load;
+use crate::rollout::stopped_hub;
 
 /// Maximum wait for a line, sized for a busy machine.
 const WITHIN: Duration = Duration::from_secs(120);
@@ -39,13 +37,8 @@ async fn read_to(output: &mut BufReader<ChildStdout>, text: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watched_fleet_is_printed_again_when_it_changes_and_ends_with_the_signal() {
-    let dir = Directory::new("status-watch");
-    let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
-    let admin = hub.kubeconfig("admin", &["system:masters"]).unwrap();
-    let kubeconfig = dir.path("admin.kubeconfig");
-    std::fs::write(&kubeconfig, serde_json::to_string(&admin).unwrap()).unwrap();
-    let client = crate::trace::client(&admin).await;
-    load(&client, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain/rollout.yaml")).await;
+    let dir = tempfile::tempdir().unwrap();
+    let (_hub, client, Cli { kubeconfig }) = stopped_hub(dir.path()).await;
 
     let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
     command.args(["status", "--watch", "--operator-namespace=default", "--kubeconfig"]).arg(&kubeconfig);
@@ -101,9 +94,7 @@ async fn commands_that_watch_a_hub_need_only_the_definitions_of_ocm() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_sees_what_it_may_list_in_its_namespace_and_what_is_missing() {
     let dir = tempfile::tempdir().unwrap();
-    let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
-    let client = crate::trace::client(&hub.kubeconfig("admin", &["system:masters"]).unwrap()).await;
-    load(&client, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain/rollout.yaml")).await;
+    let (hub, client, _) = stopped_hub(dir.path()).await;
     let tenant = Cli::for_user(dir.path(), "tenant", &hub, &[]);
     for command in ["status", "status -n fleet"] {
         let refused = tenant.refused(command);

@@ -21,7 +21,7 @@ const EMPTY: &str = "application/vnd.oci.empty.v1+json";
 const PAYLOAD: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
 
-/// What may be a signature of an artifact.
+/// A possible signature of an artifact.
 enum Candidate {
     /// The manifest that refers to the artifact.
     Bundle(Descriptor),

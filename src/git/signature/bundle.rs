@@ -71,7 +71,7 @@ struct MessageDigest {
     algorithm: String,
 }
 
-/// What an attestation or signature says about artifacts (in-toto).
+/// A claim about artifacts, in an attestation or a signature (in-toto).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Statement {

@@ -46,7 +46,7 @@ pub(super) fn plan(
                 snapshot.objects.extend(objects.into_iter().map(packed));
                 snapshot.kinds.get_or_insert_default().insert(kind);
             }
-            // A plan that fetches charts waits for a runtime of its own.
+            // A plan that fetches charts starts another runtime, which must not be inside this one.
             match block_in_place(|| plan(&snapshot, &secrets))? {
                 (Err(PreviewError::Unread(kinds)), _) => wanted.extend(kinds),
                 (Err(PreviewError::LeftOut(scope)), _) => {
