@@ -8,8 +8,8 @@ pub mod cluster_profile;
 mod conditions;
 
 pub use conditions::{
-    addon_conditions, cluster_conditions, gitops_conditions, placement_conditions, replica_set_conditions,
-    work_conditions, work_reasons,
+    addon_conditions, cluster_conditions, fetch_reasons, gitops_conditions, placement_conditions,
+    replica_set_conditions, work_conditions, work_reasons,
 };
 
 /// API group of clusters, cluster sets, placements, scores and claims.

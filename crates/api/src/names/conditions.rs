@@ -38,6 +38,13 @@ pub mod work_reasons {
     pub const IGNORED_FIELDS: &str = "AppliedManifestSSAIgnoreFieldError";
 }
 
+/// Reasons of the conditions of a ConfigRepo whose last fetch failed.
+pub mod fetch_reasons {
+    /// Reasons of failures that resolve without a person.
+    pub const TRANSIENT: &[&str] =
+        &["SourceUnreachable", "SourceTimeout", "SourceAbandoned", "GitCacheFailed"];
+}
+
 /// Condition types of ManifestWork.
 pub mod work_conditions {
     /// Everything was applied.

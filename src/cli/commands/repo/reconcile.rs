@@ -7,6 +7,7 @@ use anyhow::anyhow;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus};
 use api::names::approval_reasons::{DELETIONS_HELD, FROZEN, OUTSIDE_APPLY_WINDOWS};
+use api::names::fetch_reasons;
 use api::names::gitops_conditions::{READY, RECONCILING, STALLED};
 use api::names::{RECONCILE_AT_ANNOTATION, SYSTEM_NAMESPACE};
 use futures::StreamExt as _;
@@ -38,7 +39,7 @@ const TIMED: [&str; 3] = [DELETIONS_HELD, FROZEN, OUTSIDE_APPLY_WINDOWS];
 
 /// Fetch a repository now, and wait until its commit is applied, is rejected, or waits for a person or a time.
 ///
-/// If the commit waits, for example for the end of a freeze, the command prints what it waits for and until
+/// If the fetch fails, the command ends, even if the operator tries again. If the commit waits, for example for the end of a freeze, the command prints what it waits for and until
 /// when. If no operator leads, it says so after a few seconds. The exit code is 1 unless the commit is applied.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -97,16 +98,19 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
-/// Returns true if an operator has fetched the repository for the request.
+/// Returns true if the status has the result of the request.
 fn is_handled(repo: &ConfigRepo, asked: &str) -> bool {
     repo.status.as_ref().is_some_and(|status| status.last_handled_reconcile_at == asked)
 }
 
-/// Returns true if the request was handled, and the commit is applied, rejected or waits for a person or a time.
+/// Returns true if the request was handled, and the fetch has failed, or the commit is applied, is rejected, or waits
+/// for a person or a time.
 fn is_settled(repo: &ConfigRepo, asked: &str) -> bool {
     let Some(status) = &repo.status else { return false };
     let is = |type_| find_condition(&status.conditions, type_).is_some_and(|condition| condition.is_true());
-    let is_over = is(READY) || is(STALLED) || TIMED.contains(&ready(status).0) || !is(RECONCILING);
+    let reason = ready(status).0;
+    let is_final = TIMED.contains(&reason) || fetch_reasons::TRANSIENT.contains(&reason);
+    let is_over = is(READY) || is(STALLED) || is_final || !is(RECONCILING);
     is_handled(repo, asked) && is_over
 }
 
@@ -180,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_for_a_time_or_a_person_is_a_result_and_waiting_for_health_is_not() {
+    fn a_failed_fetch_and_a_wait_for_a_time_or_a_person_are_results_and_a_wait_for_health_is_not() {
         let settled = |reason: &str, condition: &str, handled: &str| {
             let conditions = ["Ready", "Reconciling", "Stalled"].map(|type_| {
                 let status = if type_ == condition { "True" } else { "False" };
@@ -198,6 +202,7 @@ mod tests {
             ("DeletionsHeld", "Reconciling"),
             ("Frozen", "Reconciling"),
             ("OutsideApplyWindows", "Reconciling"),
+            ("SourceUnreachable", "Reconciling"),
         ] {
             assert!(settled(reason, condition, "now"), "{reason}");
             assert!(!settled(reason, condition, "before"), "{reason} of an earlier request");

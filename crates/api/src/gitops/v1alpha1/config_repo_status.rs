@@ -86,7 +86,7 @@ pub struct ConfigRepoStatus {
     /// Last commit status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit_status: Option<LastCommitStatus>,
-    /// Last value of the annotation `gitops.wheelwright.dev/reconcile-at` that was handled.
+    /// Last value of the annotation `gitops.wheelwright.dev/reconcile-at` for which the conditions have the result.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub last_handled_reconcile_at: String,
     /// Fields this version does not know.

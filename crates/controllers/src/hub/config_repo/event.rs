@@ -1,8 +1,9 @@
 //! Events of a ConfigRepo, for `kubectl describe` and `wheelwright events`.
 
-use super::status::{Phase, Readiness, TRANSIENT};
+use super::status::{Phase, Readiness};
 use api::condition::Conditions as _;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, Revision};
+use api::names::fetch_reasons;
 use api::names::gitops_conditions::{READY, RECONCILING};
 use object::text::{self, short_commit};
 use object::tree::Checkout;
@@ -24,8 +25,9 @@ pub(super) fn event(repo: &ConfigRepo, new: &ConfigRepoStatus, readiness: &Readi
     let (is_new, event_type) = match phase {
         Phase::Reconciling if !readiness.is_result() => return None,
         Phase::Ready => {
-            let was_ready =
-                ready.is_some_and(|ready| ready.is_true() || TRANSIENT.contains(&ready.reason.as_str()));
+            let was_ready = ready.is_some_and(|ready| {
+                ready.is_true() || fetch_reasons::TRANSIENT.contains(&ready.reason.as_str())
+            });
             (!was_ready || commit(&before.applied) != commit(&new.applied), EventType::Normal)
         }
         Phase::Reconciling | Phase::Stalled => {

@@ -12,8 +12,8 @@ use super::observe::Observation;
 use super::policy::health_timeout;
 use super::read::Commit;
 use super::status::{
-    FORBIDDEN, MAX_LISTED, Phase, Readiness, TRANSIENT, applied_before, count, is_about, is_waiting, record,
-    seen, still_applied,
+    FORBIDDEN, MAX_LISTED, Phase, Readiness, applied_before, count, is_about, is_waiting, record, seen,
+    still_applied,
 };
 use super::{charts, event, moves, random_values};
 use api::condition::{self, Conditions as _};
@@ -23,6 +23,7 @@ use api::gitops::v1alpha1::{
 use api::names::approval_reasons::{
     DELETIONS_HELD, FROZEN, OUTSIDE_APPLY_WINDOWS, PLAN_NOT_APPROVED, POLICY_HELD,
 };
+use api::names::fetch_reasons;
 use api::names::gitops_conditions::{READY, RECONCILING, STALLED};
 use api::names::{self, APPROVE_PLAN_ANNOTATION, IGNORE_FIELDS_ANNOTATION, RECONCILE_AT_ANNOTATION};
 use engine::health::ObjectHealth;
@@ -108,6 +109,9 @@ pub(super) fn report(outcome: &Outcome<'_>) -> Plan {
     }
     if let Some(readiness) = &readiness {
         plan.events.extend(conclude(repo, &mut status, readiness, now));
+        if let Some(source) = outcome.source {
+            status.last_handled_reconcile_at.clone_from(&source.reconcile_at);
+        }
     }
     let new = ConfigRepo { status: Some(status), ..repo.clone() };
     Plan { status: StatusWrite::between(repo, &new), ..plan }
@@ -134,9 +138,6 @@ impl<'a> Outcome<'a> {
     fn status(&self) -> ConfigRepoStatus {
         let Self { repo, now, .. } = *self;
         let mut status = repo.status.clone().unwrap_or_default();
-        if let Some(source) = self.source {
-            status.last_handled_reconcile_at.clone_from(&source.reconcile_at);
-        }
         if let Some(checkout) = self.checkout() {
             status.seen = Some(seen(repo, checkout, now));
             if let Some(charts) = self.charts {
@@ -463,7 +464,7 @@ pub(super) fn failed_fetch(
     status: &ConfigRepoStatus,
 ) -> Readiness {
     let SourceFailure { reason, message } = failure;
-    let is_transient = TRANSIENT.contains(reason);
+    let is_transient = fetch_reasons::TRANSIENT.contains(reason);
     match of_commit.filter(|readiness| readiness.phase == Phase::Stalled) {
         Some(refused) if is_transient => {
             let message = format!("{}; the last fetch failed: {message}", refused.message);

@@ -24,10 +24,6 @@ pub(super) const MAX_LISTED: usize = 10;
 /// The reason while the hub forbids writes under the identity of the ConfigRepo.
 pub(super) const FORBIDDEN: &str = "Forbidden";
 
-/// Reasons of failed fetches that resolve without a person.
-pub(super) const TRANSIENT: &[&str] =
-    &["SourceUnreachable", "SourceTimeout", "SourceAbandoned", "GitCacheFailed"];
-
 /// The condition that is true, in terms of kstatus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Phase {

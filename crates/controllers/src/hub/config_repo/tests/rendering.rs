@@ -56,23 +56,44 @@ impl View for Rendering {
     }
 }
 
+/// Returns the status that a plan writes while a commit is being rendered, for a ConfigRepo with a status. The fetch
+/// was requested with the annotation `reconcile-at: now`.
+fn written(status: &Value) -> Value {
+    let mut caches = Caches::default();
+    let repo = json!({
+        "metadata": {
+            "namespace": "config", "name": "fleet", "generation": 1, "resourceVersion": "1",
+            "annotations": {names::RECONCILE_AT_ANNOTATION: "now"},
+        },
+        "spec": {"url": "https://git.example/fleet", "deletionPolicy": "Orphan", "serviceAccountName": "fleet"},
+        "status": status,
+    });
+    let repo: ConfigRepo = serde_json::from_value(repo).unwrap();
+    caches.replace::<ConfigRepo>(Site::Hub, vec![repo.clone()], "1");
+    caches.replace::<ConfigRepoInventory>(Site::Hub, vec![], "1");
+    let checkout = Checkout { revision: format!("{:040}", 2), tree: FileTree::default() };
+    caches.set_source(key(), Source::of(&repo, Some(Arc::new(checkout)), None));
+    let plan = ConfigRepoController::plan(&key(), &Rendering(caches), Timestamp::UNIX_EPOCH).unwrap();
+    plan.status.map(|write| write.patch["status"].clone()).unwrap_or_default()
+}
+
+#[test]
+fn a_request_is_handled_once_the_conditions_are_about_its_fetch() {
+    let judged = json!({"seen": {"commit": format!("{:040}", 2), "reference": "main", "digest": ""}, "observedGeneration": 1});
+    let handled = |status| written(&status)["lastHandledReconcileAt"].as_str().map(str::to_owned);
+    assert_eq!(handled(judged), None, "the conditions are about an earlier rendering");
+    assert_eq!(
+        handled(json!({})).as_deref(),
+        Some("now"),
+        "the conditions say that the commit is being rendered"
+    );
+}
+
 #[test]
 fn a_commit_that_is_being_rendered_is_reported_unless_it_was_reported_before() {
     let revision = format!("{:040}", 2);
     let message = |status: Value| {
-        let mut caches = Caches::default();
-        let repo = json!({
-            "metadata": {"namespace": "config", "name": "fleet", "generation": 1, "resourceVersion": "1"},
-            "spec": {"url": "https://git.example/fleet", "deletionPolicy": "Orphan", "serviceAccountName": "fleet"},
-            "status": status,
-        });
-        let repo: ConfigRepo = serde_json::from_value(repo).unwrap();
-        caches.replace::<ConfigRepo>(Site::Hub, vec![repo.clone()], "1");
-        caches.replace::<ConfigRepoInventory>(Site::Hub, vec![], "1");
-        let checkout = Checkout { revision: revision.clone(), tree: FileTree::default() };
-        caches.set_source(key(), Source::of(&repo, Some(Arc::new(checkout)), None));
-        let plan = ConfigRepoController::plan(&key(), &Rendering(caches), Timestamp::UNIX_EPOCH).unwrap();
-        let status = plan.status.map(|write| write.patch["status"].clone()).unwrap_or_default();
+        let status = written(&status);
         let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
         let holds = conditions.into_iter().find(|condition| condition["status"] == "True");
         holds.map(|message| {
