@@ -263,6 +263,10 @@ async fn an_artifact_takes_the_place_of_a_git_repository_and_is_followed_by_its_
     };
     let rendered = wheelwright(&["render", ".", "--revision", &format!("latest@{first}")]);
     assert!(rendered.contains("name: b") && !rendered.contains("name: c"), "{rendered}");
+    let refused = wheelwright(&["render", "prod", "--revision", "latest"]);
+    assert!(refused.contains("there is no directory \"prod\" in latest@sha256:"), "{refused}");
+    let refused = wheelwright(&["render", "."]);
+    assert!(refused.contains(" has no HEAD\nhint: name the tag or the digest"), "{refused}");
     let plan = wheelwright(&["plan", "--head", "1.0.0", "--kubeconfig", "kubeconfig"]);
     assert!(plan.contains("default/d") && !plan.contains("default/c"), "{plan}");
 

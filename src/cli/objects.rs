@@ -43,7 +43,8 @@ pub(crate) fn of_text(text: &str) -> anyhow::Result<Vec<Object>> {
                 max_documents: 50_000, max_nodes: 10_000_000, max_events: 40_000_000
             },
         };
-        serde_saphyr::from_multiple_with_options(text, options)?
+        serde_saphyr::from_multiple_with_options(text, options)
+            .map_err(|error| anyhow!("{}", error.without_snippet()))?
     };
     let (mut objects, mut reader) = (Vec::new(), SnapshotReader::default());
     for (i, document) in documents.into_iter().enumerate() {
@@ -97,6 +98,14 @@ pub(crate) async fn of_api(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_syntax_error_is_one_line_with_its_place() {
+        assert_eq!(
+            format!("{:#}", of_text("kind: [").unwrap_err()),
+            "unclosed bracket '[' at line 1, column 7"
+        );
+    }
 
     #[test]
     fn lists_and_documents_are_read_alike() {

@@ -80,7 +80,8 @@ impl ArtifactRef {
     /// Returns [`Error::Ref`] if it is none of them.
     pub fn parse(revision: &str) -> Result<Self, Error> {
         let digest = digest(revision);
-        if digest.contains(':') { Self::digest(digest) } else { Self::tag(revision) }
+        let parsed = if digest.contains(':') { Self::digest(digest) } else { Self::tag(revision) };
+        parsed.map_err(|_| Error::Ref(format!("{:?} is not a tag or sha256:DIGEST", plain(revision, 80))))
     }
 
     /// Pins a digest.

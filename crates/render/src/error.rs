@@ -207,11 +207,8 @@ impl Display for RenderError {
             let mark = if Some(*line) == self.line { '>' } else { ' ' };
             write!(f, "\n {mark} {line:>width$} | {text}")?;
         }
-        for Location { file, line } in &self.related {
-            write!(f, "\n   see {file}")?;
-            if *line > 0 {
-                write!(f, ":{line}")?;
-            }
+        for location in &self.related {
+            write!(f, "\n   see {location}")?;
         }
         if let Some(hint) = &self.hint {
             write!(f, "\n   hint: {hint}")?;

@@ -2,12 +2,12 @@
 
 mod chart;
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -17,6 +17,8 @@ use crate::cli::checkout::{HEAD, RepositoryArgs};
 use crate::cli::local_tree::{Local, draw_seed, render_directory, render_tree, with_local_paths};
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult, sops_keys};
+use object::text::short_commit;
+use object::tree::Checkout;
 use object::{Key, Object, Seed};
 use render::{Closure, RenderError, Rendered};
 
@@ -96,6 +98,7 @@ fn rendered(
     } else {
         let repository = args.repository.open()?;
         let checkout = repository.checkout(args.revision.as_deref().unwrap_or(HEAD))?;
+        require_directory(&args.dir, &checkout)?;
         let (mut tree, overlay) = (checkout.tree.clone(), args.dir.to_string_lossy());
         let (result, drawn) = render_tree(&mut tree, &overlay, seed, keys, charts);
         (result, drawn, None)
@@ -108,6 +111,18 @@ fn rendered(
         ))?;
     }
     Ok((result, base))
+}
+
+/// Fails if a revision lacks a directory, which would otherwise look like an empty one. Rendering reports a path with
+/// `..`, which may leave the repository.
+fn require_directory(dir: &Path, checkout: &Checkout) -> Result<(), CommandError> {
+    let parts = dir.components().filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir));
+    let dir = parts.collect::<PathBuf>().to_string_lossy().into_owned();
+    if dir.contains("..") || checkout.tree.is_dir(&dir) {
+        return Ok(());
+    }
+    let error = anyhow!("there is no directory {dir:?} in {}", short_commit(&checkout.revision));
+    Err(CommandError::hinted(error, "with --repo or --revision, DIR starts at the top of the repository"))
 }
 
 fn print(args: &Args, rendered: &Rendered, ui: &mut Ui) -> Result<(), CommandError> {

@@ -13,7 +13,7 @@ use crate::cli::installation::namespace;
 use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 use crate::cli::writer::{WriteArgs, find, get, list, must_exist};
-use crate::cli::{CommandError, CommandResult};
+use crate::cli::{CommandError, CommandResult, objects};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::Placement;
@@ -110,9 +110,10 @@ fn place(object: &mut Object, namespace: &str) {
 
 /// Reads the manifests, and expands Lists to their items.
 fn manifests(file: &Path) -> Result<Vec<Object>, CommandError> {
-    let name = file.display();
+    let is_stdin = file.as_os_str() == "-";
+    let name = if is_stdin { "standard input".into() } else { file.to_string_lossy() };
     let mut text = String::new();
-    let read = if file.as_os_str() == "-" {
+    let read = if is_stdin {
         std::io::stdin().take(MAX_INPUT).read_to_string(&mut text)
     } else {
         std::fs::File::open(file).and_then(|file| file.take(MAX_INPUT).read_to_string(&mut text))
@@ -125,24 +126,14 @@ fn manifests(file: &Path) -> Result<Vec<Object>, CommandError> {
 }
 
 fn parse(text: &str) -> anyhow::Result<Vec<Object>> {
-    let options = serde_saphyr::options! { strict_booleans: false };
-    let documents: Vec<serde_json::Value> = serde_saphyr::from_multiple_with_options(text, options)?;
-    let mut manifests = Vec::new();
-    for document in documents.into_iter().filter(|document| !document.is_null()) {
-        let object = Object::from_value(document)?;
-        let items = object.0.get("items").and_then(|items| items.as_array()).cloned();
-        let objects = match items.filter(|_| object.kind().ends_with("List")) {
-            Some(items) => items.into_iter().map(Object::from_value).collect::<Result<Vec<_>, _>>()?,
-            None => vec![object],
-        };
-        for object in objects {
-            if object.name().is_empty() || object.kind().is_empty() {
-                return Err(anyhow!("an object has no kind or no name"));
-            }
-            manifests.push(object);
-        }
+    let manifests = objects::of_text(text)?;
+    if manifests.is_empty() {
+        return Err(anyhow!("there are no manifests"));
     }
-    if manifests.is_empty() { Err(anyhow!("there are no manifests")) } else { Ok(manifests) }
+    match manifests.iter().any(|object| object.name().is_empty() || object.kind().is_empty()) {
+        true => Err(anyhow!("an object has no kind or no name")),
+        false => Ok(manifests),
+    }
 }
 
 fn exists(what: String) -> CommandError {

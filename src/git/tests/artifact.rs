@@ -177,6 +177,9 @@ fn references_and_addresses_have_the_grammar_of_registries() {
     assert_eq!(ArtifactRef::parse(&format!("1.0.0@{digest}")), Ok(ArtifactRef::Digest(digest.clone())));
     assert_eq!(ArtifactRef::parse(&digest), Ok(ArtifactRef::Digest(digest)));
     assert_eq!(ArtifactRef::parse("1.0.0"), Ok(ArtifactRef::Tag("1.0.0".into())));
+    let refused = |revision: &str| ArtifactRef::parse(revision).unwrap_err().to_string();
+    assert!(refused("a b").contains("\"a b\" is not a tag or sha256:DIGEST"), "{}", refused("a b"));
+    assert!(refused("1@sha256:0").contains("\"1@sha256:0\" is not a tag"), "{}", refused("1@sha256:0"));
     let fixture = Fixture::start();
     let open = |url: &str| {
         let ArtifactRepository { downloads, blobs, .. } = fixture.open(("me", "hunter22"));

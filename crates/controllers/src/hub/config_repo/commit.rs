@@ -260,9 +260,16 @@ fn spec_problem(repo: &ConfigRepo) -> Option<Problem> {
 
 /// Formats an error as `file:line: field: message; hint`, without the excerpt, which needs separate lines.
 fn one_line(error: &RenderError) -> String {
-    let bare = RenderError { excerpt: Vec::new(), hint: None, through: Vec::new(), ..error.clone() };
-    let hint = error.hint.as_ref().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
-    format!("{bare}{hint}")
+    let bare = RenderError {
+        excerpt: Vec::new(),
+        related: Vec::new(),
+        hint: None,
+        through: Vec::new(),
+        ..error.clone()
+    };
+    let related = error.related.iter().map(|location| format!("; see {location}"));
+    let hint = error.hint.iter().map(|hint| format!("; hint: {hint}"));
+    format!("{bare}{}", related.chain(hint).collect::<String>())
 }
 
 #[cfg(test)]
@@ -326,6 +333,15 @@ mod tests {
     fn several_config_repos_have_the_time_of_each_to_render() {
         let one = completion("prod", &[]);
         assert_eq!(Completions(vec![one.clone(), one]).deadline(), DEADLINE * 2);
+    }
+
+    #[test]
+    fn a_mistake_with_a_second_location_is_one_line() {
+        let twice = completion("", &[("a.yaml", A), ("b.yaml", A)]).compute(None, &Cancel::default());
+        let Err(Incomplete::Problems(problems)) = twice.completed else { panic!("it rendered") };
+        let [problem] = problems.as_slice() else { panic!("{problems:?}") };
+        assert!(problem.message.starts_with("b.yaml:1: "), "{}", problem.message);
+        assert!(problem.message.contains("; see a.yaml:1"), "{}", problem.message);
     }
 
     #[test]
