@@ -329,6 +329,33 @@ async fn the_advice_for_a_hub_of_helm_corrects_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn logs_that_cannot_be_read_name_the_pods() {
+    let hub = Cluster::start("logs").await;
+    let refused = |arguments: &str| {
+        let output = wheelwright(&hub, arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let none = refused("logs registration-operator -n default");
+    assert!(
+        none.contains("app.kubernetes.io/name=wheelwright-registration-operator in the namespace default"),
+        "{none}"
+    );
+    let pod = |name: &str| {
+        let spec =
+            json!({"nodeName": "gone", "containers": [{"name": "agent", "image": "wheelwright-agent:1"}]});
+        let metadata =
+            json!({"namespace": "default", "labels": {"app.kubernetes.io/name": "wheelwright-agent"}});
+        object("v1", "Pod", name, json!({"metadata": metadata, "spec": spec}))
+    };
+    hub.kubectl().run_with(&["create", "-f", "-"], &[pod("one"), pod("two")].concat());
+    let unread = refused("logs agent -n default");
+    for name in ["one", "two"] {
+        assert!(unread.contains(&format!("cannot read the log of pod default/{name}: ")), "{unread}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn events_about_the_fleet_are_shown_and_others_are_not() {
     let hub = Cluster::start("events").await;
     let kubectl = hub.kubectl();

@@ -207,6 +207,15 @@ fn tip(repository: &Path) -> (String, FileTree) {
 /// Creates the first commit on the report branch, with the files in each of the directories; returns its id.
 fn commit_report(repository: &Path, directories: &[&str], files: &BTreeMap<String, String>) -> Oid {
     let git = git2::Repository::open(repository).unwrap();
+    if let Ok(mut branch) = git.find_reference("refs/heads/wheelwright/status") {
+        branch.delete().unwrap();
+    }
+    add_report(repository, directories, files)
+}
+
+/// Adds a commit to the report branch, with the files in each of the directories; returns its id.
+fn add_report(repository: &Path, directories: &[&str], files: &BTreeMap<String, String>) -> Oid {
+    let git = git2::Repository::open(repository).unwrap();
     let mut index = git2::Index::new().unwrap();
     for (directory, (name, content)) in
         directories.iter().flat_map(|it| files.iter().map(move |file| (it, file)))
@@ -215,11 +224,68 @@ fn commit_report(repository: &Path, directories: &[&str], files: &BTreeMap<Strin
         index.add(&wheelwright::git::entry(format!("{directory}/{name}"), blob)).unwrap();
     }
     let tree = git.find_tree(index.write_tree_to(&git).unwrap()).unwrap();
-    if let Ok(mut branch) = git.find_reference("refs/heads/wheelwright/status") {
-        branch.delete().unwrap();
-    }
     let author = git2::Signature::now("Test", "test@example.com").unwrap();
-    git.commit(Some("refs/heads/wheelwright/status"), &author, &author, "report", &tree, &[]).unwrap()
+    let branch = "refs/heads/wheelwright/status";
+    let parent = git.find_reference(branch).ok().map(|reference| reference.peel_to_commit().unwrap());
+    let parents: Vec<_> = parent.iter().collect();
+    git.commit(Some(branch), &author, &author, "report", &tree, &parents).unwrap()
+}
+
+#[test]
+fn the_history_of_a_rollout_is_read_from_the_reports() {
+    let dir = tempfile::tempdir().unwrap();
+    let repository = dir.path().join("fleet.git");
+    commit(&repository, "one");
+    let (one, _) = tip(&repository);
+    let mut world = applied(&repository);
+    commit(&repository, "two");
+    let (two, files) = tip(&repository);
+    world.commit(&Key::namespaced("config", "fleet"), &two, files);
+    world.run_for(SignedDuration::from_mins(4)).unwrap();
+    let reports = &world.branches["wheelwright/status"];
+    let history = |name: &str, args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+        command.args(["rollout", "history", name, "--repo"]).arg(&repository).args(args);
+        let output = command.output().unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let (code, none) = history("bench", &[]);
+    assert!(code == Some(1) && none.contains("revision wheelwright/status does not exist"), "{none}");
+    let ids: Vec<Oid> =
+        reports.iter().map(|report| add_report(&repository, &["hub"], &report.files)).collect();
+    // A report in which the rollout does not change.
+    let mut files = reports.last().unwrap().files.clone();
+    files.insert("summary.json".into(), files["summary.json"].clone() + "\n");
+    add_report(&repository, &["hub"], &files);
+
+    let (code, json) = history("bench", &["-o", "json"]);
+    let states: Vec<Value> = serde_json::from_str(&json).unwrap();
+    let (newest, oldest) = (states.first().unwrap(), states.last().unwrap());
+    assert_eq!((code, &newest["commit"], &oldest["commit"]), (Some(0), &json!(two), &json!(one)), "{json}");
+    assert_eq!(newest["clusters"]["done"], 2, "{json}");
+    assert_eq!(
+        newest["report"],
+        ids.last().unwrap().to_string(),
+        "the report in which the state began: {json}"
+    );
+    let (_, text) = history("bench", &["--limit", "1"]);
+    assert!(text.lines().count() == 2 && text.contains("2 of 2 done"), "{text}");
+
+    let (code, unknown) = history("other", &[]);
+    assert!(
+        code == Some(1) && unknown.contains("no report on wheelwright/status has a rollout other"),
+        "{unknown}"
+    );
+    commit_report(&repository, &["asia", "europe"], &files);
+    let (code, several) = history("bench", &[]);
+    assert!(
+        code == Some(1) && several.contains("has 2 reports\nhint: name one, such as --report-path asia"),
+        "{several}"
+    );
+    assert!(history("bench", &["--report-path", "europe"]).1.contains("2 of 2 done"));
 }
 
 /// Returns a hub that has applied the newest commit of main and reported.

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
-use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::CommandError;
 use crate::git::{
     self, Arrivals, ArtifactRef, ArtifactRepository, Blobs, Credentials, Downloads, Egress, Error, History,
-    Mirror, RefSpec, Remote, Verification,
+    Mirror, PathChange, RefSpec, Remote, Verification,
 };
 use crate::shell::now;
 use object::tree::Checkout;
@@ -200,6 +199,11 @@ impl Revisions {
     pub(crate) fn checkout(&self, revision: &str) -> Result<Arc<Checkout>, CommandError> {
         let mut mirror = match &self.fetched {
             None => return git::checkout(&self.directory, revision).map_err(hinted),
+            Some((_, Fetched::Artifacts(_))) if revision == HEAD => {
+                let hint =
+                    "name the tag or the digest of an artifact: `render --revision TAG`, `plan --head TAG`";
+                return Err(CommandError::hinted(anyhow!("{} has no HEAD", self.url), hint));
+            }
             Some((_, Fetched::Artifacts(artifacts))) => {
                 let fetched = ArtifactRef::parse(revision)
                     .and_then(|want| artifacts.fetch(&want, History::default(), None));
@@ -244,16 +248,26 @@ impl Revisions {
         }
     }
 
-    /// Returns the newest commit that changed a directory, looking back from `commit`, and its time.
+    /// Returns the commits that changed a file or a directory, newest first, from `commit` back, up to `max`. There is at
+    /// least one; see [`git::changes`].
     ///
     /// # Errors
     /// Fails if the repository cannot be read.
-    pub(crate) fn last_change(
+    pub(crate) fn changes(
         &self,
         commit: &str,
-        directory: &str,
-    ) -> Result<(String, Timestamp), CommandError> {
-        git::last_change(&self.directory, commit, directory).map_err(hinted)
+        of: &str,
+        max: usize,
+    ) -> Result<Vec<PathChange>, CommandError> {
+        git::changes(&self.directory, commit, of, max).map_err(hinted)
+    }
+
+    /// Returns the content of a file in a commit; `None` if the commit has no such file.
+    ///
+    /// # Errors
+    /// Fails if the repository cannot be read.
+    pub(crate) fn file(&self, commit: &str, file: &str) -> Result<Option<Vec<u8>>, CommandError> {
+        git::file(&self.directory, commit, file).map_err(hinted)
     }
 
     /// Returns the reason why a commit rewinds a reference; `None` if it does not.

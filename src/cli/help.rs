@@ -9,7 +9,7 @@ use super::Cli;
 /// The commands in `wheelwright --help`, grouped by purpose.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start", &["demo", "hub", "operator", "agent"]),
-    ("Look", &["status", "top", "get", "explain", "events", "dashboard", "doctor", "mcp"]),
+    ("Look", &["status", "top", "get", "explain", "events", "logs", "dashboard", "doctor", "mcp"]),
     ("Change", &["plan", "render", "simulate", "rollout", "pause", "resume", "repo"]),
     (
         "Fleet",
@@ -179,6 +179,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "wheelwright rollout status fleet/settings --watch",
         ],
     ),
+    (
+        "rollout history",
+        &[
+            "wheelwright rollout history managed-serviceaccount",
+            "wheelwright rollout history fleet/settings --repo https://git.example.com/platform/fleet.git",
+        ],
+    ),
     ("pause", &["wheelwright pause --all", "wheelwright pause managed-serviceaccount"]),
     ("resume", &["wheelwright resume --all", "wheelwright resume managed-serviceaccount"]),
     (
@@ -204,6 +211,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &["wheelwright rollout undo managed-serviceaccount", "wheelwright rollout undo fleet/settings"],
     ),
     ("repo get", &["wheelwright repo get", "wheelwright repo get fleet -o yaml"]),
+    ("repo history", &["wheelwright repo history fleet", "wheelwright repo history fleet -o json"]),
+    ("repo diff", &["wheelwright repo diff fleet", "wheelwright repo diff team-a/apps"]),
     (
         "repo reconcile",
         &["wheelwright repo reconcile fleet", "wheelwright repo reconcile team-a/apps --timeout 10m"],
@@ -229,6 +238,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("events", &["wheelwright events", "wheelwright events --watch"]),
+    (
+        "logs",
+        &["wheelwright logs --since 10m", "wheelwright logs agent --kubeconfig aws-1.kubeconfig --follow"],
+    ),
     ("doctor", &["wheelwright doctor", "wheelwright doctor -o json"]),
     ("mcp", &["wheelwright mcp", "wheelwright mcp --kubeconfig hub/admin.kubeconfig --approvals"]),
     (

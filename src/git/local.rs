@@ -83,36 +83,62 @@ pub fn check_rewind(path: &Path, want: &RefSpec, commit: &str, history: History<
     if repo.is_shallow() { Ok(()) } else { guard(&repo, want, commit, history) }
 }
 
-/// The maximum number of commits to search for the last change of a directory.
-const MAX_UNCHANGED: usize = 10_000;
+/// The maximum number of commits to search for changes.
+const MAX_SEARCHED: usize = 10_000;
 
-/// Returns the newest ancestor of a commit, or itself, that changed a directory, and its time. Other hubs
-/// report to the same branch.
+/// A commit that changed a file or a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathChange {
+    /// The id of the commit.
+    pub commit: String,
+    /// Its time.
+    pub time: Timestamp,
+}
+
+/// Returns the commits that changed a file or a directory, newest first, from a commit back along the first parents, up
+/// to `max`. If no commit within the searched ones did, returns the oldest of these.
 ///
 /// # Errors
 /// Fails if the repository cannot be read.
-pub fn last_change(path: &Path, commit: &str, directory: &str) -> Result<(String, Timestamp), Error> {
+pub fn changes(path: &Path, commit: &str, of: &str, max: usize) -> Result<Vec<PathChange>, Error> {
     let explain = |e: git2::Error| Error::remote(&path.to_string_lossy(), &e);
     let repo = Repository::open(path).map_err(explain)?;
     let content = |commit: &git2::Commit<'_>| -> Option<Oid> {
         let tree = commit.tree().ok()?;
-        if directory.is_empty() {
-            Some(tree.id())
-        } else {
-            Some(tree.get_path(directory.as_ref()).ok()?.id())
-        }
+        if of.is_empty() { Some(tree.id()) } else { Some(tree.get_path(of.as_ref()).ok()?.id()) }
+    };
+    let change = |commit: &git2::Commit<'_>| PathChange {
+        commit: commit.id().to_string(),
+        time: Timestamp::from_second(commit.time().seconds()).unwrap_or_default(),
     };
     let mut commit = Oid::from_str(commit).and_then(|id| repo.find_commit(id)).map_err(explain)?;
-    let reported = content(&commit);
-    for _ in 0..MAX_UNCHANGED {
-        let Ok(parent) = commit.parent(0) else { break };
-        if content(&parent) != reported {
-            break;
+    let mut changes = Vec::new();
+    for _ in 0..MAX_SEARCHED {
+        let parent = commit.parent(0).ok();
+        if parent.as_ref().is_none_or(|parent| content(parent) != content(&commit)) {
+            changes.push(change(&commit));
         }
-        commit = parent;
+        match parent {
+            Some(parent) if changes.len() < max => commit = parent,
+            _ => break,
+        }
     }
-    let time = Timestamp::from_second(commit.time().seconds()).unwrap_or_default();
-    Ok((commit.id().to_string(), time))
+    if changes.is_empty() {
+        changes.push(change(&commit));
+    }
+    Ok(changes)
+}
+
+/// Returns the content of a file in a commit; `None` if the commit has no such file.
+///
+/// # Errors
+/// Fails if the repository cannot be read.
+pub fn file(path: &Path, commit: &str, file: &str) -> Result<Option<Vec<u8>>, Error> {
+    let explain = |e: git2::Error| Error::remote(&path.to_string_lossy(), &e);
+    let repo = Repository::open(path).map_err(explain)?;
+    let commit = Oid::from_str(commit).and_then(|id| repo.find_commit(id)).map_err(explain)?;
+    let Ok(entry) = commit.tree().and_then(|tree| tree.get_path(file.as_ref())) else { return Ok(None) };
+    Ok(Some(repo.find_blob(entry.id()).map_err(explain)?.content().to_vec()))
 }
 
 /// Finds a revision. A clone of a pull request only has remote-tracking branches, and a mirror keeps fetched

@@ -51,7 +51,9 @@ pub use commit::{Commit, LastPush, Replaces, entry};
 pub use commit_status::{Provider, StatusRequest};
 pub use credentials::Credentials;
 pub use error::Error;
-pub use local::{check_rewind, checkout, is_repository, last_change, remote_urls, verify_commit};
+pub use local::{
+    PathChange, changes, check_rewind, checkout, file, is_repository, remote_urls, verify_commit,
+};
 pub use mirror::Mirror;
 pub(crate) use mirror::object_bytes;
 pub use notes::Note;

@@ -91,6 +91,14 @@ fn status_shows_why_a_commit_is_not_applied_on_real_nodes() {
     let approve = "wheelwright repo approve wheelwright-system/commits";
     // The previous commit has a plan too, but without the set.
     user.is_refused("version 2 with a plan", &["ManifestWorkReplicaSet commits/settings", approve]);
+    let diff = user.run("wheelwright repo diff wheelwright-system/commits");
+    assert!(diff.contains("\n  ~ ManifestWorkReplicaSet commits/settings\n      spec."), "{diff}");
+    let history = user.run("wheelwright repo history wheelwright-system/commits");
+    let at = |reason: &str| history.find(reason).unwrap_or_else(|| panic!("{reason}: {history}"));
+    assert!(
+        at("  PlanNotApproved") < at("  Forbidden") && at("  Forbidden") < at("  InvalidObject"),
+        "{history}"
+    );
     user.run(approve);
     user.run("kubectl --context c2 -n default wait --for=create secret/commits --timeout=120s");
 }
@@ -145,6 +153,8 @@ fn status_shows_a_silent_cluster_and_a_stopped_operator_on_real_nodes() {
     let user = User::alone("silent");
     let agent = "kubectl --context c1 -n open-cluster-management-agent scale deployment wheelwright-agent";
     let lease = "kubectl patch managedcluster c1 --type merge -p";
+    user.eventually("wheelwright logs agent --context c1", " INFO ");
+    user.eventually("wheelwright logs", "wheelwright-operator-");
     user.run(&format!("{lease} '{{\"spec\": {{\"leaseDurationSeconds\": 5}}}}'"));
     user.run(&format!("{agent} --replicas=0"));
     let silent = user.eventually("wheelwright status", "1 of 2 available");

@@ -18,6 +18,7 @@ mod hub;
 mod install;
 mod join;
 mod join_stage;
+mod logs;
 mod mcp;
 mod migrate;
 mod operator;
@@ -90,6 +91,7 @@ commands! {
     Repo => repo,
     Explain => explain,
     Events => events,
+    Logs => logs,
     Doctor => doctor,
     Mcp => mcp,
     Simulate => simulate,

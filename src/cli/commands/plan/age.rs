@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::report::ReportCommit;
+use crate::git::PathChange;
 use object::duration;
 use object::text::short_commit;
 
@@ -25,7 +25,7 @@ pub(super) struct ReportAge {
 }
 
 impl ReportAge {
-    pub(super) fn new(ReportCommit { commit, time }: ReportCommit, now: Timestamp) -> Self {
+    pub(super) fn new(PathChange { commit, time }: PathChange, now: Timestamp) -> Self {
         Self { commit, time, age_seconds: now.duration_since(time).as_secs().max(0) }
     }
 
@@ -58,7 +58,7 @@ mod tests {
     fn a_report_is_old_after_ten_intervals_and_an_hour() {
         let time: Timestamp = "2026-03-02T08:00:00Z".parse().unwrap();
         let of = |seconds: i64| {
-            let commit = ReportCommit { commit: "a".repeat(40), time };
+            let commit = PathChange { commit: "a".repeat(40), time };
             ReportAge::new(commit, time + SignedDuration::from_secs(seconds))
         };
         assert_eq!(of(90).line(), "commit aaaaaaaaaaaa of 2026-03-02T08:00:00Z, 1m30s old");

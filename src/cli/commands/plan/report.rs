@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use crate::cli::CommandError;
 use crate::cli::checkout::Revisions;
-use crate::git;
+use crate::git::{self, PathChange};
 use engine::report::{SNAPSHOT, SnapshotReader};
 use object::text::short_commit;
 use object::tree::{Checkout, FileTree, TreeEntry};
@@ -22,14 +22,8 @@ const LOST: &str = "fetch the whole history (git fetch --unshallow); if it was r
 pub(in crate::cli::commands) struct ReadReport {
     /// The objects of the snapshot.
     pub(in crate::cli::commands) objects: Vec<Object>,
-    pub(super) commit: ReportCommit,
-}
-
-/// The commit of a report, and its time.
-#[derive(Clone, Debug)]
-pub(super) struct ReportCommit {
-    pub(super) commit: String,
-    pub(super) time: Timestamp,
+    /// The commit of the report.
+    pub(super) commit: PathChange,
 }
 
 /// Reads the snapshot of the report in a directory. The default is the only report. `read` parses each file.
@@ -62,8 +56,8 @@ pub(in crate::cli::commands) fn read(
         let hint = "set spec.report.snapshot of the ConfigRepo, which must act as the operator; if the fleet is too large for a snapshot, the condition Reported of the ConfigRepo says so";
         return Err(CommandError::hinted(anyhow!("the branch {branch} has no directory {place}"), hint));
     }
-    let (commit, time) = repository.last_change(&tip.revision, directory)?;
-    Ok(ReadReport { objects, commit: ReportCommit { commit, time } })
+    let mut changes = repository.changes(&tip.revision, directory, 1)?;
+    Ok(ReadReport { objects, commit: changes.swap_remove(0) })
 }
 
 /// A commit for each ConfigRepo.

@@ -1,7 +1,9 @@
 //! `wheelwright repo`: shows, approves, suspends, resumes and reconciles ConfigRepos.
 
 mod approve;
+mod diff;
 mod get;
+mod history;
 mod reconcile;
 mod suspend;
 
@@ -13,7 +15,7 @@ use object::{Key, Metadata as _};
 use crate::cli::writer::list;
 use crate::cli::{CommandError, CommandResult, output::Ui};
 
-/// List ConfigRepos, fetch now, suspend, resume, and approve what waits for a person.
+/// Show ConfigRepos, fetch now, suspend, resume, and approve what waits for a person.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -23,6 +25,8 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
     Get(get::Args),
+    History(history::Args),
+    Diff(diff::Args),
     Reconcile(reconcile::Args),
     Suspend(suspend::Args),
     Resume(suspend::ResumeArgs),
@@ -32,6 +36,8 @@ enum Verb {
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     match &args.verb {
         Verb::Get(args) => get::run(args, ui),
+        Verb::History(args) => history::run(args, ui),
+        Verb::Diff(args) => diff::run(args, ui),
         Verb::Reconcile(args) => reconcile::run(args, ui),
         Verb::Suspend(args) => suspend::run(args, ui),
         Verb::Resume(args) => suspend::resume(args, ui),

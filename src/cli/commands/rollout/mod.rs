@@ -1,6 +1,7 @@
 //! `wheelwright rollout`: shows, pauses, resumes, approves and undoes rollouts.
 
 mod approve;
+mod history;
 pub(super) mod pause;
 mod policy;
 pub(super) mod resume;
@@ -22,6 +23,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
     Status(status::Args),
+    History(history::Args),
     Pause(pause::Args),
     Resume(resume::Args),
     Approve(approve::Args),
@@ -31,6 +33,7 @@ enum Verb {
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     match &args.verb {
         Verb::Status(args) => status::run(args, ui),
+        Verb::History(args) => history::run(args, ui),
         Verb::Pause(args) => pause::run(args, ui),
         Verb::Resume(args) => resume::run(args, ui),
         Verb::Approve(args) => approve::run(args, ui),
