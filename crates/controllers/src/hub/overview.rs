@@ -41,7 +41,7 @@ use object::text::plain;
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Plan, Query, Read, View, Watches};
 
-pub use self::cluster::{ClusterSummary, Mark};
+pub use self::cluster::{ClusterSummary, Mark, template_version};
 pub use self::repository::{
     CommitSummary, ConditionSummary, HeldChange, HeldField, HeldFields, HeldObjects, ObjectList,
     ReportSummary, Repository, unanswered,

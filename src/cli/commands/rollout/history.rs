@@ -1,9 +1,10 @@
 //! `wheelwright rollout history`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
+use controllers::hub::overview::template_version;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -98,7 +99,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let states = args.states(&repository)?;
     match args.output {
         Output::Json => ui.json(&states)?,
-        Output::Text => ui.text(text(&states, now()))?,
+        Output::Text => ui.text(text(&states, &args.subject.name, now()))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -173,42 +174,42 @@ fn only_summary(tree: &FileTree, branch: &str) -> Result<String, CommandError> {
     }
 }
 
-fn text(states: &[State], now: Timestamp) -> String {
-    let header = ["AGE", "REPORT", "COMMIT", "CLUSTERS", "ROLLOUT"].map(str::to_owned);
+fn text(states: &[State], name: &str, now: Timestamp) -> String {
+    let header = ["AGE", "REPORT", "COMMIT", "STATE", "CLUSTERS", "RUNNING"].map(str::to_owned);
     let rows = states.iter().map(|State { time, report, commit, workload }| {
-        let short =
-            |commit: &str| if commit.is_empty() { "-".to_owned() } else { short_commit(commit).to_owned() };
-        [age(*time, now), short(report), short(commit), workload.clusters(), workload.rollout()]
+        let [report, commit] = [report, commit].map(|commit| short_commit(commit).to_owned());
+        [age(*time, now), report, commit, workload.state(), workload.clusters(), workload.versions(name)]
     });
     table([header].into_iter().chain(rows))
 }
 
 impl Workload {
+    /// Returns the states of the rollouts on the placements, each once.
+    fn state(&self) -> String {
+        let states: BTreeSet<&str> = self.rollouts.iter().map(|rollout| rollout.state.as_str()).collect();
+        plain(&Vec::from_iter(states).join(", "), TEXT)
+    }
+
     /// Returns the number of clusters that are done, followed by the other states.
     fn clusters(&self) -> String {
         let count = |state: &str| self.clusters.get(state).copied().unwrap_or_default();
-        let done = format!("{} of {} done", count("done"), count("total"));
         let others = self
             .clusters
             .iter()
             .filter(|(state, count)| **count > 0 && !["done", "total"].contains(&state.as_str()));
-        let others = others.map(|(state, count)| format!(", {count} {}", plain(state, TEXT)));
-        done + &others.collect::<String>()
+        let others = others.map(|(state, count)| format!(", {count} {state}")).collect::<String>();
+        plain(&format!("{} of {} done{others}", count("done"), count("total")), TEXT)
     }
 
-    /// Returns the states of the rollouts, each once, and the configurations that run.
-    fn rollout(&self) -> String {
-        let mut rollouts: Vec<String> = self
-            .rollouts
-            .iter()
-            .map(|Rollout { placement: _, state, message }| match message.as_str() {
-                "" => plain(state, TEXT),
-                message => plain(&format!("{state}: {message}"), TEXT),
-            })
-            .collect();
-        rollouts.dedup();
-        let runs = self.configurations.iter().filter(|(configuration, _)| !configuration.is_empty());
-        let runs = runs.map(|(configuration, count)| format!("{count} run {}", plain(configuration, TEXT)));
-        rollouts.into_iter().chain(runs).collect::<Vec<_>>().join("; ")
+    /// Returns the versions that run, with the number of clusters of each.
+    fn versions(&self, name: &str) -> String {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for (configuration, count) in &self.configurations {
+            *counts.entry(template_version(configuration, name)).or_default() += count;
+        }
+        counts.remove("");
+        let counts: Vec<_> =
+            counts.into_iter().map(|(version, count)| format!("{version} on {count}")).collect();
+        plain(&counts.join(", "), TEXT)
     }
 }

@@ -92,12 +92,17 @@ impl ClusterSummary {
         }
     }
 
-    /// Returns the version part of its template's name, such as `0.4.1` of
-    /// `managed-serviceaccount-0.4.1@897d91e7`; empty if there is none.
+    /// Returns the version of the workload that it runs; see [`template_version`].
     pub fn version(&self, workload: &str) -> &str {
-        let template = self.runs.split('@').next().unwrap_or_default();
-        template.strip_prefix(workload).unwrap_or(template).trim_start_matches('-')
+        template_version(&self.runs, workload)
     }
+}
+
+/// Returns the version part of a template's name in the configuration of a workload, such as `0.4.1` of
+/// `managed-serviceaccount-0.4.1@897d91e7`; empty if there is none.
+pub fn template_version<'a>(configuration: &'a str, workload: &str) -> &'a str {
+    let template = configuration.split('@').next().unwrap_or_default();
+    template.strip_prefix(workload).unwrap_or(template).trim_start_matches('-')
 }
 
 #[cfg(test)]
