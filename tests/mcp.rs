@@ -27,8 +27,8 @@ impl Client {
     async fn start(kubeconfig: &Path, options: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
         command.arg("mcp").args(options).arg("--kubeconfig").arg(kubeconfig);
-        let mut server =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        let mut server = command.spawn().unwrap();
         let answers = BufReader::new(server.stdout.take().unwrap()).lines();
         let mut client = Self { requests: server.stdin.take().unwrap(), answers, server, last: 0 };
         let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
@@ -87,7 +87,8 @@ async fn an_assistant_reads_the_fleet_and_approves_only_if_it_may() {
     let unknown = reader.request("tools/call", json!({"name": "repo_approve", "arguments": {}})).await;
     assert_eq!(unknown["error"]["message"], "there is no tool repo_approve");
     drop(reader.requests);
-    assert!(timeout(WITHIN, reader.server.wait()).await.unwrap().unwrap().success());
+    let ended = timeout(WITHIN, reader.server.wait_with_output()).await.unwrap().unwrap();
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{}", String::from_utf8_lossy(&ended.stderr));
 
     let mut approver = Client::start(&kubeconfig, &["--approvals"]).await;
     assert!(approver.tools().await.contains(&"repo_approve".into()));

@@ -78,6 +78,8 @@ fn start_logs(Cli { global, command }: &Cli, ui: &mut Ui) -> Result<(), CommandE
         commands::Command::Status(_) | commands::Command::Dashboard(_) | commands::Command::Rollout(_) => {
             ("warn", None)
         }
+        // Assistants show what a server writes to standard error as problems.
+        commands::Command::Mcp(_) => ("error", None),
         commands::Command::Demo(args) => {
             let (file, path) = args.log_file()?;
             ui.log_file = Some(path);
