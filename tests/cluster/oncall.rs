@@ -96,7 +96,7 @@ fn status_shows_why_a_commit_is_not_applied_on_real_nodes() {
     let history = user.run("wheelwright repo history wheelwright-system/commits");
     let at = |reason: &str| history.find(reason).unwrap_or_else(|| panic!("{reason}: {history}"));
     assert!(
-        at("  PlanNotApproved") < at("  Forbidden") && at("  Forbidden") < at("  InvalidObject"),
+        at("PlanNotApproved") < at("InvalidObject") && at("InvalidObject") < at("RenderFailed"),
         "{history}"
     );
     user.run(approve);
