@@ -287,6 +287,15 @@ fn the_history_of_a_rollout_is_read_from_the_reports() {
         "{several}"
     );
     assert!(history("bench", &["--report-path", "europe"]).1.contains("2 of 2 done"));
+    let small = files.insert("summary.json".into(), " ".repeat(5 << 20)).unwrap();
+    commit_report(&repository, &["hub"], &files);
+    files.insert("summary.json".into(), small);
+    add_report(&repository, &["hub"], &files);
+    let (code, large) = history("bench", &[]);
+    assert!(
+        code == Some(1) && large.contains("hub/summary.json has 5242880 bytes, at most 4194304"),
+        "{large}"
+    );
 }
 
 /// Returns a hub that has applied the newest commit of main and reported.

@@ -129,15 +129,22 @@ pub fn changes(path: &Path, commit: &str, of: &str, max: usize) -> Result<Vec<Pa
     Ok(changes)
 }
 
+/// The maximum size of a file to read.
+const MAX_FILE: usize = 4 << 20;
+
 /// Returns the content of a file in a commit; `None` if the commit has no such file.
 ///
 /// # Errors
-/// Fails if the repository cannot be read.
+/// Fails if the repository cannot be read, or the file has more than [`MAX_FILE`] bytes.
 pub fn file(path: &Path, commit: &str, file: &str) -> Result<Option<Vec<u8>>, Error> {
     let explain = |e: git2::Error| Error::remote(&path.to_string_lossy(), &e);
     let repo = Repository::open(path).map_err(explain)?;
     let commit = Oid::from_str(commit).and_then(|id| repo.find_commit(id)).map_err(explain)?;
     let Ok(entry) = commit.tree().and_then(|tree| tree.get_path(file.as_ref())) else { return Ok(None) };
+    let (size, _) = repo.odb().and_then(|odb| odb.read_header(entry.id())).map_err(explain)?;
+    if size > MAX_FILE {
+        return Err(Error::Content(format!("{file} has {size} bytes, at most {MAX_FILE} are read")));
+    }
     Ok(Some(repo.find_blob(entry.id()).map_err(explain)?.content().to_vec()))
 }
 
