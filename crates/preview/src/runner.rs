@@ -18,7 +18,7 @@ use reconcile::{
     Act, Action, Command, Controller, Dispatcher, DispatcherLimits, Outcome, Register, Representation, Scope,
     Site, Source, Subresource, WatchedKind,
 };
-use store::{Store, Watch};
+use store::{Store, Watch, WatchEventType};
 
 /// The controllers plan all effects of one instant together, at the next instant. Otherwise an add-on's plan,
 /// which visits all its clusters, would run once for each cluster that changes.
@@ -152,10 +152,17 @@ impl Runner {
         if self.seen == Some(hub.revision()) {
             return;
         }
-        for KindWatch { kind, watch } in self.feeds.values_mut() {
-            let shows = |object: &Object| self.scope.shows(object, kind.representation);
-            for event in read(hub, kind, &Scope::Everything, watch, shows) {
-                self.dispatcher.watched(kind, event, now);
+        let Self { dispatcher, feeds, scope, .. } = self;
+        for KindWatch { kind, watch } in feeds.values_mut() {
+            let takes = |event, object: &Object| {
+                // The caches already have our own writes.
+                let is_write = matches!(event, Some(WatchEventType::Added | WatchEventType::Modified));
+                let version = object::version(object.resource_version());
+                let mut is_known = || dispatcher.is_known(kind, &object.key(), version, now);
+                scope.shows(object, kind.representation) && !(is_write && is_known())
+            };
+            for event in read(hub, kind, &Scope::Everything, watch, takes) {
+                dispatcher.watched(kind, event, now);
             }
         }
         self.seen = Some(hub.revision());

@@ -6,17 +6,18 @@ use object::Object;
 use reconcile::{Decoded, Narrowed, Scope, Site, WatchedKind, WatcherEvent};
 use store::{ListOptions, ResourcePath, Store, Watch, WatchEventType, WatchOptions};
 
-/// Lists the kind or continues its watch; a watch that is too far behind relists.
+/// Lists the kind or continues its watch; a watch that is too far behind relists. `takes` receives the type of the
+/// event, or `None` for an object of a list, and returns false to leave the object out.
 pub fn read(
     store: &Store,
     kind: &WatchedKind,
     scope: &Scope,
     watch: &mut Option<Watch>,
-    shows: impl Fn(&Object) -> bool,
+    mut takes: impl FnMut(Option<WatchEventType>, &Object) -> bool,
 ) -> Vec<WatcherEvent> {
     let decode = |object: &Arc<Object>| kind.convert(object);
     if let Some(events) = watch.as_mut().and_then(|watch| store.poll(watch).ok()) {
-        let events = events.into_iter().filter(|event| shows(&event.object));
+        let events = events.into_iter().filter(|event| takes(Some(event.type_), &event.object));
         let events = events.filter_map(|event| match event.type_ {
             WatchEventType::Added | WatchEventType::Modified => {
                 Some(WatcherEvent::Applied(decode(&event.object)))
@@ -45,6 +46,6 @@ pub fn read(
         ..WatchOptions::default()
     };
     *watch = store.watch(&target, &from).ok();
-    let objects: Vec<Decoded> = list.items.iter().filter(|object| shows(object)).map(decode).collect();
+    let objects: Vec<Decoded> = list.items.iter().filter(|object| takes(None, object)).map(decode).collect();
     vec![WatcherEvent::Listed { objects, resource_version: list.resource_version }]
 }

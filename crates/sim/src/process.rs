@@ -274,7 +274,7 @@ impl Process {
                 (sites.hear)(&mut self.dispatcher, kind, refused, now);
                 continue;
             }
-            for event in read(store, kind, &self.scope, watch, |_| true) {
+            for event in read(store, kind, &self.scope, watch, |_, _| true) {
                 busy = true;
                 (sites.hear)(&mut self.dispatcher, kind, event, now);
             }

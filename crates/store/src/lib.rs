@@ -171,24 +171,23 @@ impl Store {
 
     fn convert(
         &self,
-        object: &Object,
+        mut object: Object,
         resource: &ApiResource,
         api_version: &str,
     ) -> Result<Object, ApiError> {
         if object.api_version() == api_version {
-            return Ok(object.clone());
+            return Ok(object);
         }
         match self.conversions.get(&(resource.group.clone(), resource.kind.clone())) {
-            Some(convert) => convert(object, api_version).map_err(|error| {
+            Some(convert) => convert(&object, api_version).map_err(|error| {
                 ApiError::internal(format!(
                     "conversion of {} to {api_version} failed: {error}",
                     object.reference()
                 ))
             }),
             None => {
-                let mut converted = object.clone();
-                converted.0.insert("apiVersion".into(), api_version.into());
-                Ok(converted)
+                object.0.insert("apiVersion".into(), api_version.into());
+                Ok(object)
             }
         }
     }

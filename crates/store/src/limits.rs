@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::ApiError;
+use super::collection::weight_of;
 use object::Object;
 
 /// The maximum size of a stored object, in bytes of JSON. By default, etcd accepts no more
@@ -21,8 +22,15 @@ const COPIED: usize = 3 << 20;
 /// values: about 40 ms. A patch moves whole subtrees and shifts list items, so its length does not bound its work.
 const WORK: usize = 4_000_000;
 
-/// Rejects an object that is too large to store.
+/// The maximum number of bytes of JSON for each byte of an object's [weight](weight_of): a control character takes
+/// six.
+const JSON_PER_WEIGHT: usize = 6;
+
+/// Rejects an object that is too large to store. Measures its JSON only if its weight allows it to be too large.
 pub(super) fn check_size(object: &Object) -> Result<(), ApiError> {
+    if weight_of(object) * JSON_PER_WEIGHT <= OBJECT {
+        return Ok(());
+    }
     let size = json_size(object);
     if size <= OBJECT {
         return Ok(());
@@ -175,4 +183,27 @@ fn json_size(value: &impl serde::Serialize) -> usize {
     let mut count = Count(0);
     serde_json::to_writer(&mut count, value).expect("JSON values have string keys, so they serialize");
     count.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_weight_of_an_object_bounds_its_json() {
+        let text = "\u{1}".repeat(1_000);
+        let numbers = json!([f64::MIN, f64::MIN_POSITIVE, i64::MIN, u64::MAX, null, false]);
+        let objects = [
+            json!({}),
+            json!({"": f64::MIN}),
+            json!({"a": text}),
+            json!({text: [[], {}, [[]], ""]}),
+            numbers,
+        ];
+        for value in objects {
+            let object = Object([("a".to_owned(), value)].into_iter().collect());
+            assert!(json_size(&object) <= weight_of(&object) * JSON_PER_WEIGHT, "{object:?}");
+        }
+    }
 }

@@ -40,14 +40,17 @@ fn time(request: &WriteRequest<'_>) -> String {
     metadata::time(request.now).as_str().unwrap_or_default().to_owned()
 }
 
-/// Splits off the entries of managed fields from an object.
+/// Returns a copy of an object without its managed fields, and their owners.
 fn split(object: &Object) -> (Value, Owners) {
-    let mut fields = object.0.clone();
-    let entries = fields
-        .get_mut("metadata")
-        .and_then(Value::as_object_mut)
-        .and_then(|metadata| metadata.remove("managedFields"));
-    (Value::Object(fields), Owners::read(entries.as_ref()))
+    let without_owners = |metadata: &Map<String, Value>| {
+        let others = metadata.iter().filter(|(field, _)| *field != "managedFields");
+        Value::Object(others.map(|(field, value)| (field.clone(), value.clone())).collect())
+    };
+    let fields = object.0.iter().map(|(field, value)| match value {
+        Value::Object(metadata) if field == "metadata" => (field.clone(), without_owners(metadata)),
+        value => (field.clone(), value.clone()),
+    });
+    (Value::Object(fields.collect()), Owners::read(object.at(&["metadata", "managedFields"])))
 }
 
 /// Returns the value of a new object before the first write: the fields that Go writes even if they are empty.
@@ -62,8 +65,8 @@ fn zero(request: &WriteRequest<'_>) -> Value {
 pub(super) fn apply(
     request: &WriteRequest<'_>,
     old: Option<&Object>,
-    config: &Object,
-    named: &Object,
+    config: Object,
+    named: Object,
 ) -> Result<Applied, ApiError> {
     let (live, owners) = old.map_or_else(|| (Value::Object(Map::new()), Owners::default()), split);
     let config = Value::Object(covered(request, config).0);
@@ -86,8 +89,7 @@ pub(super) fn apply(
 
 /// Returns the part of a configuration that the subresource covers. The rest is ignored, like upstream's reset
 /// fields.
-fn covered(request: &WriteRequest<'_>, config: &Object) -> Object {
-    let mut config = config.clone();
+fn covered(request: &WriteRequest<'_>, mut config: Object) -> Object {
     if request.target.subresource.is_empty() {
         if request.scope.version().status {
             config.0.remove("status");

@@ -201,9 +201,14 @@ pub(super) fn mistyped(schema: &Schema, value: &Value, path: &str) -> Option<Str
     }
 }
 
-/// Returns where a value in a configuration does not have the type in its schema. Any number is accepted for a
+/// Returns where a field of a configuration does not have the type in its schema. Any number is accepted for a
 /// numeric type, and formats are not checked.
-pub(super) fn mistyped_in_config(schema: &Schema, value: &Value, path: &str) -> Option<String> {
+pub(super) fn mistyped_in_config(schema: &Schema, fields: &Map<String, Value>, path: &str) -> Option<String> {
+    let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    fields.iter().find_map(|(name, value)| mistyped_value(schema.field(name)?, value, &below(name)))
+}
+
+fn mistyped_value(schema: &Schema, value: &Value, path: &str) -> Option<String> {
     let fits = match (schema.type_, value) {
         (_, Value::Null) | (Type::IntOrString | Type::Integer, Value::Number(_)) => true,
         (type_, value) => type_.admits(value),
@@ -217,15 +222,12 @@ pub(super) fn mistyped_in_config(schema: &Schema, value: &Value, path: &str) -> 
         };
         return Some(format!(".{path}: expected {expected}, got {value}"));
     }
-    let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     match value {
-        Value::Object(fields) => fields
-            .iter()
-            .find_map(|(name, value)| mistyped_in_config(schema.field(name)?, value, &below(name))),
+        Value::Object(fields) => mistyped_in_config(schema, fields, path),
         Value::Array(items) => {
             let schema = schema.items.as_ref()?;
             let mut items = items.iter().enumerate();
-            items.find_map(|(i, item)| mistyped_in_config(schema, item, &format!("{path}[{i}]")))
+            items.find_map(|(i, item)| mistyped_value(schema, item, &format!("{path}[{i}]")))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }

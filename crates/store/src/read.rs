@@ -150,7 +150,7 @@ impl Store {
         if object.api_version() == wanted {
             return Ok(object.clone());
         }
-        self.convert(object, scope.resource(), &wanted).map(Arc::new)
+        self.convert(Object::clone(object), scope.resource(), &wanted).map(Arc::new)
     }
 
     /// Returns one object.

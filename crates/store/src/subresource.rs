@@ -1,5 +1,7 @@
 //! The part of an object that a request may read and write.
 
+use serde_json::{Map, Value};
+
 use object::Object;
 
 use super::request_scope::RequestScope;
@@ -32,24 +34,28 @@ pub(super) fn restrict(scope: &RequestScope, subresource: &str, old: &Object, mu
             }
             new
         }
-        "finalize" => only(old, &new, &["spec"]),
-        _ => only(old, &new, &["status"]),
+        "finalize" => only(old, new, "spec"),
+        _ => only(old, new, "status"),
     }
 }
 
-/// Returns `old` with the given top-level fields of `new`, and the metadata that this write sets.
-fn only(old: &Object, new: &Object, fields: &[&str]) -> Object {
-    let mut restricted = old.clone();
-    for field in fields {
-        take(&mut restricted, new, field);
+/// Returns `old` with one top-level field of `new`, and the metadata that this write sets. Copies only what differs.
+fn only(old: &Object, mut new: Object, field: &str) -> Object {
+    restore(&mut new.0, &old.0, |name| [field, "metadata"].contains(&name));
+    if let Some(metadata) = old.0.get("metadata").and_then(Value::as_object) {
+        restore(new.metadata_mut(), metadata, |name| matches!(name, "resourceVersion" | "managedFields"));
     }
-    for field in ["resourceVersion", "managedFields"] {
-        match new.at(&["metadata", field]) {
-            Some(value) => restricted.metadata_mut().insert(field.into(), value.clone()),
-            None => restricted.metadata_mut().remove(field),
-        };
+    new
+}
+
+/// Makes fields equal to `old`, except for those to keep.
+fn restore(fields: &mut Map<String, Value>, old: &Map<String, Value>, keeps: impl Fn(&str) -> bool) {
+    fields.retain(|name, _| keeps(name) || old.contains_key(name));
+    for (name, value) in old.iter().filter(|(name, _)| !keeps(name)) {
+        if fields.get(name) != Some(value) {
+            fields.insert(name.clone(), value.clone());
+        }
     }
-    restricted
 }
 
 /// Copies a top-level field from another object.

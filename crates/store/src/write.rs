@@ -185,12 +185,12 @@ impl Store {
         request.reading = Reading::Apply;
         let named = config.clone();
         let config = request.read_body(config)?;
-        let applied = ownership::apply(&request, old.as_deref(), &config, &named)?;
-        request.check_name(config.name())?;
+        let (name, uid) = (config.name().to_owned(), config.uid().to_owned());
+        let applied = ownership::apply(&request, old.as_deref(), config, named)?;
+        request.check_name(&name)?;
         match old {
             Some(old) => self.replace(request, &old, applied.object, Owning::Apply(applied.managed_fields)),
-            None if !config.uid().is_empty() => {
-                let uid = config.uid();
+            None if !uid.is_empty() => {
                 let message = format!(
                     "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
                 );
@@ -390,7 +390,7 @@ impl Store {
             .collections
             .get(&id)
             .map(|collection| collection.resource.api_version(&collection.resource.storage));
-        let stored = self.convert(&object, resource, &storage.ok_or_else(ApiError::no_such_path)?)?;
+        let stored = self.convert(object, resource, &storage.ok_or_else(ApiError::no_such_path)?)?;
         let stored = self.commit(&id, key, Some(stored)).ok_or_else(ApiError::no_such_path)?;
         self.through(scope, &stored)
     }

@@ -49,8 +49,7 @@ impl WriteRequest<'_> {
             object.metadata_mut().insert("name".into(), self.target.name.clone().into());
         }
         if self.reading == Reading::Apply {
-            let whole = Value::Object(object.0.clone());
-            let mistyped = prune::mistyped_in_config(&self.scope.version().schema, &whole, "");
+            let mistyped = prune::mistyped_in_config(&self.scope.version().schema, &object.0, "");
             if let Some(detail) = mistyped {
                 return Err(self.unfit(&object, "create typed patch object", &detail));
             }

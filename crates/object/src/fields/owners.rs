@@ -244,7 +244,8 @@ impl Owners {
         let others = self.entries.iter().filter(|entry| !entry.manager.is(manager));
         let owned = others.clone().fold(set.clone(), |all, entry| all.union(&entry.fields));
         let with = |config| without(&merged(live, config, at), &last, &owned, at);
-        let changes = compare(live, &with(named), at);
+        let as_sent = with(named);
+        let changes = compare(live, &as_sent, at);
         let taken = changes.modified.clone().union(&changes.added);
         let conflicts: Vec<_> = others
             .map(|entry| Conflict {
@@ -257,7 +258,7 @@ impl Owners {
             return Err(conflicts);
         }
         self.take_from_others(manager, &taken.union(&changes.removed));
-        let value = with(config);
+        let value = if config == named { as_sent } else { with(config) };
         let set = without_system_fields(&set);
         if set != last || live != &value {
             self.put(manager, set, time);

@@ -98,7 +98,8 @@ impl Store {
     ) -> Result<Vec<Denial>, ApiError> {
         let api_version = request.scope.resource().api_version(version);
         let shown = |object: Option<&Object>| -> Result<Value, ApiError> {
-            let converted = object.map(|object| self.convert(object, request.scope.resource(), &api_version));
+            let converted =
+                object.cloned().map(|object| self.convert(object, request.scope.resource(), &api_version));
             Ok(converted.transpose()?.map_or(Value::Null, |object| Value::Object(object.0)))
         };
         let is_namespaced = request.scope.resource().namespaced;
