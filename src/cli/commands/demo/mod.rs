@@ -25,7 +25,8 @@ use setup::Background;
 ///
 /// The demo starts an embedded hub and twelve clusters. Each cluster is an API server with an agent. Its pods
 /// are simulated, and no image is pulled. The demo creates a config repository and commits three times: an
-/// add-on, a new version of it, and a broken version that is rolled back.
+/// add-on, a new version of it, and a broken version that is rolled back. Only the images of the first two exist:
+/// a pod with another image never becomes ready.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Keep everything running at the end, even after a failure, and print how kubectl reaches the hub and
