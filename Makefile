@@ -76,9 +76,11 @@ sbom: ## Write the software bill of materials of the binaries (CycloneDX) to sbo
 
 .PHONY: image
 image: image-wheelwright image-wheelwright-agent ## Build the container images without a daemon, as OCI layouts in target/images
+image-wheelwright-agent: profile = agent
+image-%: profile = release
 image-%:
-	$(CARGO) rustc --release --locked --bin $* -- -C target-feature=+crt-static
-	tools/image --program $* $${CARGO_TARGET_DIR:-target}/release/$* target/images/$*
+	$(CARGO) rustc --profile $(profile) --locked --bin $* -- -C target-feature=+crt-static
+	tools/image --program $* $${CARGO_TARGET_DIR:-target}/$(profile)/$* target/images/$*
 
 .PHONY: bless
 bless: ## Rewrite the golden and generated files; read the diff before you commit

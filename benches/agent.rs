@@ -2,7 +2,7 @@
 //! works of 2 objects, applying works of 5 objects, starting with nothing to do, and propagating a status change
 //! from the cluster to the hub. The baseline, in the same run, is a loop of as many writes.
 //!
-//! `cargo bench --bench agent [-- WORKS [IDLE_SECONDS]]`
+//! `cargo bench --profile agent --bench agent [-- WORKS [IDLE_SECONDS]]`
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
