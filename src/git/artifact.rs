@@ -127,7 +127,7 @@ impl ArtifactRepository {
         let path = address.split_once('/').map_or("", |(_, path)| path);
         let is_path = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '.' | '_' | '-' | '/');
         if path.is_empty() || path.ends_with('/') || !path.chars().all(is_path) {
-            let reason = "use oci://HOST/REPOSITORY in lower case, and put the tag or digest into spec.ref";
+            let reason = "use oci://HOST/REPOSITORY in lower case; a tag or digest belongs into spec.ref, --revision or --head";
             return Err(invalid(reason));
         }
         Ok(Self { address: address.to_owned(), downloads, blobs, keys })

@@ -390,6 +390,10 @@ mod tests {
             (&[("user", "me"), ("pass", "hunter22")], "none of the keys password"),
             (
                 &[(".dockerconfigjson", "hunter22")],
+                "key .dockerconfigjson of the Secret: it is not JSON, at line 1 column 1",
+            ),
+            (
+                &[(".dockerconfigjson", r#"{"user": "hunter22"}"#)],
                 "key .dockerconfigjson of the Secret: it has no \"auths\"",
             ),
         ];

@@ -29,7 +29,11 @@ struct Login {
 impl RegistryLogins {
     /// Parses a configuration of docker. The reason for a failure quotes none of it.
     pub(super) fn parse(config: &str) -> Result<Self, String> {
-        let Config { auths } = serde_json::from_str(config).map_err(|_| "it has no \"auths\"".to_owned())?;
+        let refused = |error: serde_json::Error| match error.is_data() {
+            true => "it has no \"auths\"".to_owned(),
+            false => format!("it is not JSON, at line {} column {}", error.line(), error.column()),
+        };
+        let Config { auths } = serde_json::from_str(config).map_err(refused)?;
         // docker leaves an entry empty if a credential helper has its login.
         let is_empty = |login: &Login| {
             [&login.auth, &login.username, &login.password].iter().all(|text| text.is_empty())
