@@ -31,8 +31,15 @@ pub(super) struct WrittenContent(Option<u64>);
 /// the other client did.
 #[derive(Default)]
 pub(super) struct LastWrites {
-    plans: BTreeMap<Key, LastWrite>,
-    statuses: BTreeMap<Key, LastWrite>,
+    plans: RecentWrites,
+    statuses: RecentWrites,
+}
+
+#[derive(Default)]
+struct RecentWrites {
+    by_key: BTreeMap<Key, LastWrite>,
+    /// When the writes that can no longer be repeated were dropped.
+    pruned: Option<Timestamp>,
 }
 
 /// The writes of a reconciliation.
@@ -115,30 +122,48 @@ impl LastWrites {
         began: Timestamp,
         now: Timestamp,
     ) -> Option<Failure> {
-        let (by_key, content) = self.slot(written);
+        let (recent, content) = self.slot(written);
         if *content == WrittenContent::default() {
             return None;
         }
-        // Older writes can no longer be repeated.
-        by_key.retain(|_, last| began <= later(last.until, REPETITION));
-        let repeated = by_key.get(key).filter(|last| last.content == *content);
+        recent.prune(began);
+        let last = recent.by_key.get(key).filter(|last| last.may_be_repeated(began));
+        let repeated = last.filter(|last| last.content == *content);
         let repetitions = repeated.map_or(0, |last| last.repetitions.saturating_add(1));
-        by_key.insert(key.clone(), LastWrite { content: content.clone(), until: now, repetitions });
+        recent.by_key.insert(key.clone(), LastWrite { content: content.clone(), until: now, repetitions });
         (repetitions > TOLERATED).then(failure)
     }
 
     /// Records how long a key waits after these writes.
     pub(super) fn waits(&mut self, key: &Key, written: &Written, until: Timestamp) {
-        if let Some(last) = self.slot(written).0.get_mut(key) {
+        if let Some(last) = self.slot(written).0.by_key.get_mut(key) {
             last.until = until;
         }
     }
 
-    fn slot<'a>(&mut self, written: &'a Written) -> (&mut BTreeMap<Key, LastWrite>, &'a WrittenContent) {
+    fn slot<'a>(&mut self, written: &'a Written) -> (&mut RecentWrites, &'a WrittenContent) {
         match written {
             Written::Plan(content) => (&mut self.plans, content),
             Written::Status(content) => (&mut self.statuses, content),
         }
+    }
+}
+
+impl RecentWrites {
+    /// Drops the writes that can no longer be repeated, at most once in that time: a walk for each write would make
+    /// a burst of writes quadratic.
+    fn prune(&mut self, now: Timestamp) {
+        let is_due = |pruned: Timestamp| now < pruned || now > later(pruned, REPETITION);
+        if self.pruned.is_none_or(is_due) {
+            self.by_key.retain(|_, last| last.may_be_repeated(now));
+            self.pruned = Some(now);
+        }
+    }
+}
+
+impl LastWrite {
+    fn may_be_repeated(&self, now: Timestamp) -> bool {
+        now <= later(self.until, REPETITION)
     }
 }
 
