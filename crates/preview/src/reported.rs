@@ -12,7 +12,7 @@ use super::fleet::get;
 use super::play::of_same_source;
 use super::runner::Runner;
 use super::scope::PreviewScope;
-use super::snapshot::{HubSnapshot, SEED};
+use super::snapshot::{HubSnapshot, SEED, complete};
 use api::crds;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, Revision};
 use api::names::{CONFIG_REPO_ANNOTATION, CONFIG_REPO_MANAGER};
@@ -76,8 +76,13 @@ pub fn of_report(mut objects: Vec<Object>, repo: &Key, now: Timestamp) -> Report
             owner.entry("time").or_insert_with(|| created.clone());
         }
     }
+    let without_uid = objects.iter().filter(|object| object.uid().is_empty());
+    let without_uid = without_uid.map(|object| object.kind().to_owned()).collect();
+    // A preview shares complete objects, and copies the others.
+    objects.iter_mut().enumerate().for_each(|(index, object)| complete(object, index));
     let objects = objects.into_iter().map(Arc::new).collect();
-    ReportedHub { snapshot: HubSnapshot { objects, ..HubSnapshot::default() }, applied: commits, warnings }
+    let snapshot = HubSnapshot { objects, without_uid, ..HubSnapshot::default() };
+    ReportedHub { snapshot, applied: commits, warnings }
 }
 
 /// Returns a warning about objects whose owners the report does not name, as in reports of earlier versions.

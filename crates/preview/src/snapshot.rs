@@ -28,6 +28,8 @@ pub struct HubSnapshot {
     pub kinds: Option<BTreeSet<Gvk>>,
     /// The objects of add-ons and sets that were not read.
     pub left_out: LeftOut,
+    /// The kinds with an object whose uid the hub knows, but not the snapshot.
+    pub without_uid: BTreeSet<String>,
 }
 
 impl HubSnapshot {
@@ -41,7 +43,7 @@ impl HubSnapshot {
                 kind: resource.kind.clone(),
             })
         });
-        Self { objects, kinds: Some(kinds.collect()), left_out: LeftOut::default() }
+        Self { objects, kinds: Some(kinds.collect()), ..Self::default() }
     }
 
     /// Returns the kinds that a preview reads in addition to the kinds in the commit.
@@ -66,7 +68,8 @@ impl HubSnapshot {
     /// Returns true if every object of the matching kinds has its uid from the hub. A report leaves out the uids
     /// of objects that only a commit determines.
     pub(super) fn knows_uids(&self, is_asked: impl Fn(&str) -> bool) -> bool {
-        self.objects.iter().all(|object| !object.uid().is_empty() || !is_asked(object.kind()))
+        !self.without_uid.iter().any(|kind| is_asked(kind))
+            && self.objects.iter().all(|object| !object.uid().is_empty() || !is_asked(object.kind()))
     }
 
     /// Returns a store with the objects that a scope loads. It adds our own CRDs if the snapshot lacks them.
@@ -106,11 +109,26 @@ fn definitions_first(entries: impl Iterator<Item = JournalEntry>) -> Vec<Journal
     entries
 }
 
-/// Returns the journal entry for an object whose kind the store serves. Fills in fields that an API server sets
-/// and a trimmed snapshot lacks.
+/// Returns the journal entry for an object whose kind the store serves.
 fn entry(store: &Store, (index, object): (usize, &Arc<Object>)) -> Option<JournalEntry> {
     let resource = store.resource_of(&object.gvk())?.id();
     let mut object = Arc::clone(object);
+    if !is_complete(&object) {
+        complete(Arc::make_mut(&mut object), index);
+    }
+    let revision = object::version(object.resource_version());
+    Some(JournalEntry { revision, resource, key: object.key(), object: Some(object) })
+}
+
+fn is_complete(object: &Object) -> bool {
+    let version = object::version(object.resource_version());
+    let has_version = version != 0 && object.resource_version() == version.to_string();
+    has_version && !object.uid().is_empty() && object.at(&["metadata", "generation"]).is_some()
+}
+
+/// Fills in the fields that an API server sets and a trimmed snapshot lacks. `index` is the position of the object
+/// in the snapshot.
+pub(super) fn complete(object: &mut Object, index: usize) {
     let ordinal = u64::try_from(index).unwrap_or_default().saturating_add(1);
     let revision = match object::version(object.resource_version()) {
         0 => ordinal,
@@ -120,14 +138,8 @@ fn entry(store: &Store, (index, object): (usize, &Arc<Object>)) -> Option<Journa
         "" => hex(Sha256::digest(object.reference().to_string())).chars().take(32).collect(),
         uid => uid.to_owned(),
     };
-    let is_whole = object.at(&["metadata", "generation"]).is_some()
-        && object.resource_version() == revision.to_string()
-        && object.uid() == uid;
-    if !is_whole {
-        let metadata = Arc::make_mut(&mut object).metadata_mut();
-        metadata.insert("resourceVersion".into(), revision.to_string().into());
-        metadata.insert("uid".into(), uid.into());
-        metadata.entry("generation").or_insert(Value::from(1));
-    }
-    Some(JournalEntry { revision, resource, key: object.key(), object: Some(object) })
+    let metadata = object.metadata_mut();
+    metadata.insert("resourceVersion".into(), revision.to_string().into());
+    metadata.insert("uid".into(), uid.into());
+    metadata.entry("generation").or_insert(Value::from(1));
 }

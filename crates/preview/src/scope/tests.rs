@@ -158,7 +158,7 @@ fn read_in_parts(hub: &HubSnapshot, commit: &ProposedCommit, now: Timestamp) -> 
             left_out.read(&json).unwrap()
         };
         let objects = hub.objects.iter().filter_map(&mut read).map(Arc::new).collect();
-        let snapshot = HubSnapshot { objects, kinds: hub.kinds.clone(), left_out };
+        let snapshot = HubSnapshot { objects, kinds: hub.kinds.clone(), left_out, ..HubSnapshot::default() };
         match preview(&snapshot, commit, now) {
             Err(PreviewError::LeftOut(scope)) => left_out = LeftOut::but(scope),
             planned => return planned.unwrap(),
