@@ -67,7 +67,10 @@ impl Recorded {
         let (ending, kept): (Vec<_>, Vec<_>) =
             self.parts.iter().partition(|part| part.metadata.deletion_timestamp.is_some());
         let mut objects = Entries::of(wanted, kept.iter().map(|part| &part.spec.objects));
-        let mut requested = Entries::of(requests, kept.iter().map(|part| &part.spec.requested));
+        // The writes are independent, so a request stays until an inventory lists its object.
+        let unlisted = self.requested.iter().filter(|(id, _)| objects.missing.contains_key(&id.path()));
+        let requests = requests.iter().chain(unlisted).map(|(id, version)| (id.clone(), version.clone()));
+        let mut requested = Entries::of(&requests.collect(), kept.iter().map(|part| &part.spec.requested));
         let mut actions = Vec::new();
         if objects.missing.is_empty() && requested.missing.is_empty() {
             // The other inventories list every wanted object.
