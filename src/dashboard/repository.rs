@@ -12,6 +12,7 @@ use controllers::hub::overview::{
     CommitSummary, HeldChange, HeldField, HeldFields, HeldObjects, ReportSummary, Repository,
 };
 use engine::plural::counted;
+use engine::report::{commit_link, repository_link};
 use object::text::short_commit;
 
 /// The number of changes whose fields are unfolded at first.
@@ -48,24 +49,11 @@ pub(super) fn summary(repository: &Repository) -> (State, &str) {
     }
 }
 
-/// Returns the address of a repository in a browser; `None` if it has none. Git servers with pages serve them at the
-/// address of the repository, over HTTPS.
-fn web(url: &str) -> Option<String> {
-    let (scheme, rest) = url.split_once("://").filter(|(scheme, _)| matches!(*scheme, "https" | "ssh"))?;
-    let (authority, path) = rest.split_once('/')?;
-    let (_, address) = authority.rsplit_once('@').unwrap_or(("", authority));
-    // The port belongs to the SSH server.
-    let host = if scheme == "ssh" { address.split(':').next()? } else { address };
-    Some(format!("https://{host}/{}", path.trim_end_matches('/').trim_end_matches(".git")))
-}
-
 /// Returns a commit, with a link to it on the git server.
 pub(super) fn commit(url: &str, commit: &str) -> Markup {
     let short = html! { code { (short_commit(commit)) } };
-    let Some(web) = web(url).filter(|_| !commit.is_empty()) else { return short };
-    // GitHub, GitLab and Gitea have this path, Bitbucket has another.
-    let part = if web.starts_with("https://bitbucket.org/") { "commits" } else { "commit" };
-    html! { a href={ (web) "/" (part) "/" (commit) } rel="noreferrer" { (short) } }
+    let Some(link) = commit_link(url, commit) else { return short };
+    html! { a href=(link) rel="noreferrer" { (short) } }
 }
 
 fn head(repository: &Repository, has_buttons: bool) -> Markup {
@@ -76,7 +64,7 @@ fn head(repository: &Repository, has_buttons: bool) -> Markup {
             div {
                 h1 { (name) }
                 p { (state(worst, word)) " " span .dim { (follows) " of "
-                    @if let Some(web) = web(url) { a href=(web) rel="noreferrer" .url { (url) } } @else { span .url { (url) } }
+                    @if let Some(web) = repository_link(url) { a href=(web) rel="noreferrer" .url { (url) } } @else { span .url { (url) } }
                 } }
                 p .why { (message) }
             }
@@ -110,8 +98,9 @@ fn facts(repository: &Repository, now: Timestamp) -> Markup {
 fn plan(repository: &Repository, has_buttons: bool) -> Markup {
     let Repository { url, seen, applied, held_plan, held_changes, .. } = repository;
     let changes: Vec<_> = held_changes.iter().map(|change| change.what.as_str()).collect();
-    let compared =
-        web(url).filter(|_| !applied.is_empty()).map(|web| format!("{web}/compare/{applied}...{seen}"));
+    let compared = repository_link(url)
+        .filter(|_| !applied.is_empty())
+        .map(|web| format!("{web}/compare/{applied}...{seen}"));
     html! {
         section .panel.verdict aria-labelledby="plan" {
             header {

@@ -11,6 +11,7 @@ mod exceptions;
 mod files;
 mod input;
 mod limits;
+mod link;
 mod message;
 mod placement;
 mod replica_set;
@@ -26,6 +27,7 @@ pub use input::{
     FleetReport, Rollout, Workload, WorkloadCluster, has_turn, last_change, quarantine_remedy, ready_since,
     version_of,
 };
+pub use link::{commit_link, repository_link};
 pub use message::message;
 pub use placement::PlacementState;
 pub use snapshot::{FLEET_SNAPSHOT, SNAPSHOT, SnapshotReader, decided, is_shown, snapshot};

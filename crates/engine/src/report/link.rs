@@ -1,0 +1,20 @@
+//! Links to the pages of git servers.
+
+/// Returns the address of a repository in a browser; `None` if it has none. Git servers with pages serve them at the
+/// address of the repository, over HTTPS.
+pub fn repository_link(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://").filter(|(scheme, _)| matches!(*scheme, "https" | "ssh"))?;
+    let (authority, path) = rest.split_once('/')?;
+    let (_, address) = authority.rsplit_once('@').unwrap_or(("", authority));
+    // The port belongs to the SSH server.
+    let host = if scheme == "ssh" { address.split(':').next()? } else { address };
+    Some(format!("https://{host}/{}", path.trim_end_matches('/').trim_end_matches(".git")))
+}
+
+/// Returns the address of a commit in a browser; `None` if it has none.
+pub fn commit_link(url: &str, commit: &str) -> Option<String> {
+    let repository = repository_link(url).filter(|_| !commit.is_empty())?;
+    // GitHub, GitLab and Gitea have this path, Bitbucket has another.
+    let part = if repository.starts_with("https://bitbucket.org/") { "commits" } else { "commit" };
+    Some(format!("{repository}/{part}/{commit}"))
+}
