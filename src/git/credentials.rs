@@ -156,6 +156,20 @@ impl Credentials {
         Self { authorities, proxy, ..Self::default() }
     }
 
+    /// Reads the certificates and the proxy in the Secret of a receiver of notifications.
+    ///
+    /// # Errors
+    /// As [`Credentials::from_secret`].
+    pub(super) fn for_receiver(data: &BTreeMap<String, ByteString>) -> Result<Self, Error> {
+        let is_used = |key: &str| matches!(key, "ca.crt" | "tls.crt" | "tls.key" | "proxy");
+        let data: BTreeMap<_, _> = data
+            .iter()
+            .filter(|(key, _)| is_used(key))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        if data.is_empty() { Ok(Self::default()) } else { Self::from_secret(&data) }
+    }
+
     /// Reads the data of a Secret for charts: the logins of hosts, the certificate authorities and the proxy. If it has
     /// no authorities or no proxy, `repository` supplies them.
     ///

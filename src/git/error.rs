@@ -174,6 +174,14 @@ pub enum Error {
         /// The service's message.
         reason: String,
     },
+    /// A receiver rejected a notification.
+    #[error("{url} refuses the notification: {reason}; check the receiver and its Secret")]
+    NotificationRejected {
+        /// The address of the receiver.
+        url: String,
+        /// The status and the receiver's message.
+        reason: String,
+    },
     /// The git service's rate limit is exceeded.
     #[error("{url} is rate limiting until {until}; the commit status is sent after that")]
     Throttled {
@@ -241,7 +249,8 @@ impl Error {
             | Self::Fenced { .. }
             | Self::BranchDeleted { .. }
             | Self::BranchRewritten { .. }
-            | Self::StatusRejected { .. } => "SourceRefused",
+            | Self::StatusRejected { .. }
+            | Self::NotificationRejected { .. } => "SourceRefused",
             Self::Cancelled { .. } => "SourceTimeout",
             Self::Abandoned { .. } => "SourceAbandoned",
             Self::Chart { .. } => "ChartUnavailable",

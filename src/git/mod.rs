@@ -25,6 +25,7 @@ mod known_hosts;
 mod local;
 mod mirror;
 mod notes;
+mod notification;
 mod pack_limits;
 mod process;
 mod push;
@@ -57,6 +58,7 @@ pub use local::{
 pub use mirror::Mirror;
 pub(crate) use mirror::object_bytes;
 pub use notes::Note;
+pub use notification::{Receiver, Webhook};
 pub use push::Retry;
 pub use read::TreeLimits;
 pub use refs::RefSpec;

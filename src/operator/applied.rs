@@ -96,7 +96,8 @@ impl Applying {
             | Action::Patch { .. }
             | Action::Replace { .. }
             | Action::Push(_)
-            | Action::SetCommitStatus(_) => {}
+            | Action::SetCommitStatus(_)
+            | Action::Notify(_) => {}
         }
     }
 

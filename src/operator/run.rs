@@ -57,6 +57,7 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
         controllers,
         push: Some(sources.push()),
         commit_status: Some(sources.commit_status()),
+        notify: Some(sources.notify()),
         leadership: election.as_ref().map(Election::leadership),
         attempts: Some(attempts),
     };

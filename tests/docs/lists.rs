@@ -41,6 +41,7 @@ pub(super) const ON_A_HUB_WITH_A_FLEET: &[(&str, &str)] = &[
     ("docs/git-access.md", ""),
     ("docs/signatures.md", ""),
     ("docs/reports.md", ""),
+    ("docs/notifications.md", ""),
     ("docs/simulate.md", ""),
     ("README.md", ""),
 ];

@@ -22,6 +22,7 @@ const SOURCES: &[&str] = &[
     "crates/engine/src/sync",
     "crates/controllers/src/hub/report.rs",
     "crates/controllers/src/hub/commit_status.rs",
+    "crates/controllers/src/hub/notification.rs",
     "src/git/error.rs",
     "src/git/signature/refusal.rs",
 ];

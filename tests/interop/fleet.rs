@@ -16,7 +16,7 @@ use crate::wait::eventually;
 
 /// Our controllers that have no counterpart in OCM.
 pub(super) const BASE: &str =
-    "config-repo,report,commit-status,policy-status,cluster-decision,cluster-secret,argo-pull";
+    "config-repo,report,commit-status,notification,policy-status,cluster-decision,cluster-secret,argo-pull";
 const WORKS: &str = "work.open-cluster-management.io/v1";
 const CLUSTERS: &str = "cluster.open-cluster-management.io";
 const ADD_ONS: &str = "addon.open-cluster-management.io";

@@ -58,6 +58,7 @@ pub fn hub(register: &mut impl Register) {
     register.add::<hub::work_ttl::WorkTtlController>();
     register.add::<hub::report::ReportController>();
     register.add::<hub::commit_status::CommitStatusController>();
+    register.add::<hub::notification::NotificationController>();
 }
 
 /// Registers the controller that publishes clusters as ClusterProfiles, a kind that not every hub defines.

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use object::{Object, ObjectRef};
 use reconcile::{
-    Action, Answer, CommitStatus, Failure, FailureKind, Outcome, Precondition, Push, Site, Subresource,
+    Action, Answer, CommitStatus, Failure, FailureKind, Notification, Outcome, Precondition, Push, Site,
+    Subresource,
 };
 use store::{ApiError, DeleteOptions, Deleted, Patch, Propagation, ResourcePath, Store, User, WriteOptions};
 
@@ -27,6 +28,8 @@ pub struct Servers<'a> {
     pub branches: &'a mut Branches,
     /// The statuses that the git provider accepted, oldest first.
     pub commit_statuses: &'a mut Vec<CommitStatus>,
+    /// The notifications that the receivers accepted, oldest first.
+    pub notifications: &'a mut Vec<Notification>,
 }
 
 impl Servers<'_> {
@@ -142,20 +145,22 @@ pub fn execute(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Tim
             }
         }
         Action::Push(push) => Ok(self::push(sites, push)),
-        Action::SetCommitStatus(status) => {
-            set_commit_status(sites, status);
+        Action::SetCommitStatus(status) => Ok(set_commit_status(sites, status)),
+        Action::Notify(notification) => {
+            sites.notifications.push((**notification).clone());
             Ok(Answer::Nothing)
         }
     }
 }
 
 /// Sends a commit status unless it equals the repository's last one.
-fn set_commit_status(sites: &mut Servers<'_>, status: &CommitStatus) {
+fn set_commit_status(sites: &mut Servers<'_>, status: &CommitStatus) -> Answer {
     let mut of_repo = sites.commit_statuses.iter().rev().filter(|sent| sent.repo == status.repo);
     let is_new = |sent: &CommitStatus| (&sent.commit, &sent.state) != (&status.commit, &status.state);
     if of_repo.next().is_none_or(is_new) {
         sites.commit_statuses.push(status.clone());
     }
+    Answer::Nothing
 }
 
 /// Commits the files of a push unless the tip of the branch already contains them.

@@ -29,8 +29,8 @@ const INSTANTS: u32 = 10_000;
 /// The controller that writes the objects of the commit.
 const APPLIES: &str = "config-repo";
 /// Controllers that need agents or a remote, which a preview lacks: agents renew leases and request certificates,
-/// and reports are pushed.
-const EXCLUDED: [&str; 4] = ["cluster-lease", "bootstrap", "csr", "report"];
+/// reports are pushed, and notifications are sent.
+const EXCLUDED: [&str; 5] = ["cluster-lease", "bootstrap", "csr", "report", "notification"];
 
 /// The controller that labels clusters with their add-ons. It would remove the labels of add-ons that it does not
 /// see.
@@ -228,7 +228,11 @@ fn written_object(action: &Action) -> Option<ObjectRef> {
             (!own.contains(&target.gvk)).then(|| target.clone())
         }
         Action::Apply { .. } | Action::Patch { .. } => None,
-        Action::Create { .. } | Action::Replace { .. } | Action::Push(_) | Action::SetCommitStatus(_) => None,
+        Action::Create { .. }
+        | Action::Replace { .. }
+        | Action::Push(_)
+        | Action::SetCommitStatus(_)
+        | Action::Notify(_) => None,
     }
 }
 
@@ -238,5 +242,6 @@ fn live(hub: &Store, object: &ObjectRef) -> Option<Arc<Object>> {
 
 fn at_hub<T>(hub: &mut Store, run: impl FnOnce(&mut Servers<'_>) -> T) -> T {
     let (branches, commit_statuses) = (&mut Branches::new(), &mut Vec::new());
-    run(&mut Servers { hub: Some(hub), spoke: None, version: "", branches, commit_statuses })
+    let notifications = &mut Vec::new();
+    run(&mut Servers { hub: Some(hub), spoke: None, version: "", branches, commit_statuses, notifications })
 }

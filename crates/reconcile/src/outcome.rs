@@ -42,7 +42,7 @@ pub enum Answer {
     Object(Arc<Object>),
     /// The name of the pushed commit.
     Commit(String),
-    /// Success without a result: a deletion, a dry run, a commit status, or a push of files that the branch
+    /// Success without a result: a deletion, a dry run, a commit status, a notification, or a push of files that the branch
     /// already had.
     Nothing,
 }

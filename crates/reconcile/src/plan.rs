@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::Event;
 use super::git::{CommitStatus, Push};
+use super::notification::Notification;
 use object::{Gvk, Key, Kind, Object, ObjectRef};
 
 /// The writes that a controller plans for one key, and the time of its next plan.
@@ -139,6 +140,8 @@ pub enum Action {
     Push(Box<Push>),
     /// Sets the status of a commit at its git provider.
     SetCommitStatus(Box<CommitStatus>),
+    /// Sends a message to a receiver of notifications.
+    Notify(Box<Notification>),
 }
 
 impl Action {
@@ -168,7 +171,7 @@ impl Action {
         }
     }
 
-    /// Returns the API server it writes to; `None` for a push and a commit status.
+    /// Returns the API server it writes to; `None` for a push, a commit status and a notification.
     pub fn site(&self) -> Option<Site> {
         match self {
             Self::Apply { site, .. }
@@ -176,29 +179,29 @@ impl Action {
             | Self::Patch { site, .. }
             | Self::Replace { site, .. }
             | Self::Delete { site, .. } => Some(*site),
-            Self::Push(_) | Self::SetCommitStatus(_) => None,
+            Self::Push(_) | Self::SetCommitStatus(_) | Self::Notify(_) => None,
         }
     }
 
-    /// Returns the object it writes; `None` for a push and a commit status.
+    /// Returns the object it writes; `None` for a push, a commit status and a notification.
     pub fn target(&self) -> Option<ObjectRef> {
         match self {
             Self::Apply { object, .. } | Self::Create { object, .. } | Self::Replace { object, .. } => {
                 Some(object.reference())
             }
             Self::Patch { target, .. } | Self::Delete { target, .. } => Some(target.clone()),
-            Self::Push(_) | Self::SetCommitStatus(_) => None,
+            Self::Push(_) | Self::SetCommitStatus(_) | Self::Notify(_) => None,
         }
     }
 
-    /// Returns the kind of object it writes; `None` for a push and a commit status.
+    /// Returns the kind of object it writes; `None` for a push, a commit status and a notification.
     pub fn gvk(&self) -> Option<Gvk> {
         match self {
             Self::Apply { object, .. } | Self::Create { object, .. } | Self::Replace { object, .. } => {
                 Some(object.gvk())
             }
             Self::Patch { target, .. } | Self::Delete { target, .. } => Some(target.gvk.clone()),
-            Self::Push(_) | Self::SetCommitStatus(_) => None,
+            Self::Push(_) | Self::SetCommitStatus(_) | Self::Notify(_) => None,
         }
     }
 

@@ -9,7 +9,7 @@ use object::fields::covers;
 use object::{Key, Kind, Metadata as _, Object, ObjectRef};
 
 impl Action {
-    /// Directs the action to another API server; a push and a commit status are unchanged.
+    /// Directs the action to another API server; pushes, commit statuses and notifications are unchanged.
     #[must_use]
     pub fn on(mut self, to: Site) -> Self {
         match &mut self {
@@ -18,7 +18,7 @@ impl Action {
             | Self::Patch { site, .. }
             | Self::Replace { site, .. }
             | Self::Delete { site, .. } => *site = to,
-            Self::Push(_) | Self::SetCommitStatus(_) => {}
+            Self::Push(_) | Self::SetCommitStatus(_) | Self::Notify(_) => {}
         }
         self
     }

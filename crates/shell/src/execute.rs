@@ -11,14 +11,16 @@ use tokio::sync::Semaphore;
 
 use super::api_server::ApiServer;
 use super::{Leadership, Resources, crd};
-use reconcile::{Act, Action, Answer, CommitStatus, Failure, FailureKind, Outcome, Precondition, Push, Site};
+use reconcile::{
+    Act, Action, Answer, CommitStatus, Failure, FailureKind, Notification, Outcome, Precondition, Push, Site,
+};
 
 /// The maximum number of writes of one controller in flight, which share a connection. The limit is per
 /// controller, so that a controller that writes ten thousand objects does not delay the single write of another.
 /// API Priority and Fairness protects the server.
 const WRITES_IN_FLIGHT: usize = 32;
 
-/// Writes to a git server or provider.
+/// Writes to a git server, a provider or a receiver of notifications.
 type GitWriteFn<T> = Arc<dyn Fn(T) -> BoxFuture<'static, Outcome> + Send + Sync>;
 
 /// Commits and pushes files; provided by the source controller.
@@ -27,12 +29,16 @@ pub type PushFn = GitWriteFn<Push>;
 /// Sets the status of a commit at a git provider; provided by the source controller.
 pub type CommitStatusFn = GitWriteFn<CommitStatus>;
 
+/// Sends a notification to its receiver; provided by the source controller.
+pub type NotifyFn = GitWriteFn<Notification>;
+
 /// Executes actions on their targets.
 pub(super) struct ActionExecutor {
     pub hub: Arc<Resources>,
     pub spoke: Option<Arc<Resources>>,
     pub push: Option<PushFn>,
     pub commit_status: Option<CommitStatusFn>,
+    pub notify: Option<NotifyFn>,
     /// The leadership that allows this process to write; without one, it may always write.
     pub leadership: Option<Leadership>,
     /// The slots by controller.
@@ -42,11 +48,11 @@ pub(super) struct ActionExecutor {
 impl ActionExecutor {
     pub(super) fn new(hub: Arc<Resources>, spoke: Option<Arc<Resources>>, controllers: usize) -> Self {
         let slots = (0..controllers).map(|_| Semaphore::new(WRITES_IN_FLIGHT)).collect();
-        Self { hub, spoke, push: None, commit_status: None, leadership: None, slots }
+        Self { hub, spoke, push: None, commit_status: None, notify: None, leadership: None, slots }
     }
 
-    /// Executes one action. Only requests to API servers occupy a slot of the controller; pushes, commit statuses
-    /// and waits for CRDs do not. A panic is a failure of this action: its key is retried, and others continue.
+    /// Executes one action. Only requests to API servers occupy a slot of the controller; pushes, commit statuses,
+    /// notifications and waits for CRDs do not. A panic is a failure of this action: its key is retried, and others continue.
     pub(super) async fn act(&self, act: &Act) -> Outcome {
         let executed = self.execute(act.controller_id, act.controller, act.action());
         AssertUnwindSafe(executed).catch_unwind().await.unwrap_or_else(|_| {
@@ -96,6 +102,10 @@ impl ActionExecutor {
                 let none = "this process reaches no git provider";
                 self.write_to_git(self.commit_status.as_ref(), status, none).await
             }
+            Action::Notify(notification) => {
+                let none = "this process sends no notifications";
+                self.write_to_git(self.notify.as_ref(), notification, none).await
+            }
         }
     }
 
@@ -111,7 +121,7 @@ impl ActionExecutor {
         Ok(ApiServer { resources, slots, impersonate: None, leadership: self.leadership.as_ref() })
     }
 
-    /// Writes to a git server or provider. These know nothing of the lease, so this checks the leadership first.
+    /// Writes to a git server, a provider or a receiver. These know nothing of the lease, so this checks the leadership first.
     async fn write_to_git<T: Clone>(&self, write: Option<&GitWriteFn<T>>, what: &T, none: &str) -> Outcome {
         if let Some(Err(not_leading)) = self.leadership.as_ref().map(Leadership::check) {
             return Err(Failure { kind: FailureKind::Unavailable, message: not_leading.to_string() });

@@ -46,7 +46,7 @@ pub use client::{client, leader_client};
 pub use clock::{WallClockWait, now};
 pub use election::{Election, ElectionOptions, Leadership, lead};
 pub use events::EventRecorder;
-pub use execute::{CommitStatusFn, PushFn};
+pub use execute::{CommitStatusFn, NotifyFn, PushFn};
 pub use freshness::is_away;
 pub use metrics::register_samples;
 pub use pages::{list_all, page};

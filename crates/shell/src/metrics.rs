@@ -139,6 +139,7 @@ impl Metrics {
             Action::Delete { .. } => "delete",
             Action::Push(_) => "push",
             Action::SetCommitStatus(_) => "commit-status",
+            Action::Notify(_) => "notify",
         };
         let labels = ByAction { controller, action };
         self.writes.get_or_create(&labels).inc();

@@ -22,7 +22,7 @@ use super::clock::now;
 use super::commands::RunningWatches;
 use super::election::Leadership;
 use super::events::EventRecorder;
-use super::execute::{ActionExecutor, CommitStatusFn, PushFn};
+use super::execute::{ActionExecutor, CommitStatusFn, NotifyFn, PushFn};
 use super::metrics::{self, ProcessState};
 use super::resources::Resources;
 use super::runtime::Runtime;
@@ -61,6 +61,8 @@ pub struct ShellOptions {
     pub push: Option<PushFn>,
     /// Executes [`Action::SetCommitStatus`](reconcile::Action::SetCommitStatus).
     pub commit_status: Option<CommitStatusFn>,
+    /// Executes [`Action::Notify`](reconcile::Action::Notify).
+    pub notify: Option<NotifyFn>,
     /// The leadership that allows the process to write; without one, it may always write.
     pub leadership: Option<Leadership>,
     /// The directory that records started computations, so that the shell refuses one that repeatedly kills the
@@ -80,6 +82,7 @@ impl ShellOptions {
             controllers: EnabledControllers::default(),
             push: None,
             commit_status: None,
+            notify: None,
             leadership: None,
             attempts: None,
         }
@@ -112,6 +115,7 @@ impl Shell {
             controllers: selection,
             push,
             commit_status,
+            notify,
             leadership,
             attempts,
         } = options;
@@ -124,7 +128,8 @@ impl Shell {
             controllers.iter().map(|info| EventRecorder::new(hub.clone(), info.reporter)).collect();
         let spoke = spoke.map(|client| Arc::new(Resources::new(client)));
         let mut executor = ActionExecutor::new(Arc::new(Resources::new(hub)), spoke, controllers.len());
-        (executor.push, executor.commit_status, executor.leadership) = (push, commit_status, leadership);
+        (executor.push, executor.commit_status, executor.notify) = (push, commit_status, notify);
+        executor.leadership = leadership;
         let mut runtime = Runtime::new(dispatcher, executor, scope, recorders);
         runtime.optional_group = optional_group;
         runtime.attempts = attempts.as_deref().map(Attempts::new);

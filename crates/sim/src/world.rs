@@ -17,7 +17,7 @@ use api::crds;
 use object::duration::later;
 use object::{Key, Random};
 use preview::{Branches, Servers, execute, install};
-use reconcile::{CommitStatus, Dispatcher, Event, Scope, Source};
+use reconcile::{CommitStatus, Dispatcher, Event, Notification, Scope, Source};
 use store::Store;
 
 /// Maximum number of rounds at one instant, far more than any sequence of plans needs. A world that exceeds it
@@ -83,6 +83,8 @@ pub struct World {
     pub branches: Branches,
     /// The commit statuses that the git provider accepted, oldest first.
     pub commit_statuses: Vec<CommitStatus>,
+    /// The notifications that the receivers accepted, oldest first.
+    pub notifications: Vec<Notification>,
     /// The faults between the processes and the API servers.
     pub faults: Faults,
     /// True if any process's clock was ever set ahead, so that objects may contain future times.
@@ -127,6 +129,7 @@ impl World {
             spokes: BTreeMap::new(),
             branches: Branches::new(),
             commit_statuses: Vec::new(),
+            notifications: Vec::new(),
             faults: Faults::default(),
             had_wrong_clock: false,
             backup: None,
@@ -223,6 +226,7 @@ impl World {
             spokes,
             branches,
             commit_statuses,
+            notifications,
             faults,
             checker,
             operator,
@@ -237,7 +241,8 @@ impl World {
         }
         let (execute, hear) = (setup.execute, setup.hear);
         let faults = *faults;
-        let servers = Servers { hub: Some(hub), spoke: None, version: "", branches, commit_statuses };
+        let servers =
+            Servers { hub: Some(hub), spoke: None, version: "", branches, commit_statuses, notifications };
         let mut sites = Sites { servers, checker, execute, hear, faults };
         busy |= operator.round(&mut sites, random, now);
         busy |= setup.collects_garbage && hub.collect(now);
@@ -246,7 +251,8 @@ impl World {
             let Spoke { store, connected, answers, version, agent, .. } = spoke;
             let hub = connected.then_some(&mut *hub);
             let spoke_site = answers.then_some((name.as_str(), store));
-            let servers = Servers { hub, spoke: spoke_site, version, branches, commit_statuses };
+            let servers =
+                Servers { hub, spoke: spoke_site, version, branches, commit_statuses, notifications };
             let mut sites = Sites { servers, checker, execute, hear, faults };
             busy |= agent.round(&mut sites, random, now);
             busy |= spoke.run_workloads(now) | spoke.store.collect(now);

@@ -11,6 +11,7 @@ mod hostile_branch;
 mod large;
 mod mirror;
 mod notes;
+mod notification;
 mod openpgp;
 mod push;
 pub(crate) mod recorder;

@@ -1,4 +1,4 @@
-//! One request to the API of a git service, with the limits of fetches and pushes.
+//! One request to the API of a git service or to a webhook, with the limits of fetches and pushes.
 
 use http::header::{HOST, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
@@ -27,21 +27,38 @@ pub(in crate::git) fn post(
     body: &str,
     headers: impl FnOnce(&str) -> Result<Vec<(HeaderName, HeaderValue)>, Error>,
 ) -> Result<ApiResponse, Error> {
-    session.run(async {
-        let remote = &session.remote;
-        let mut request =
-            Request::post(remote.path()).header(HOST, remote.authority()).header(USER_AGENT, AGENT);
-        for (name, value) in headers(&login::token(session).await?)? {
-            request = request.header(name, value);
-        }
-        let body = Full::new(Bytes::from(body.to_owned()));
-        let request = request.body(body).map_err(|e| session.unreachable(e))?;
-        let (head, body) = exchange(session, remote, request).await?.into_parts();
-        let body = Limited::new(body, MAX_ANSWER)
-            .collect()
-            .await
-            .map_err(|e| session.unreachable(format!("its response cannot be read: {e}")))?
-            .to_bytes();
-        Ok(ApiResponse { status: head.status, headers: head.headers, body })
-    })
+    session.run(async { send(session, body, headers(&login::token(session).await?)?).await })
+}
+
+/// Sends a body to the remote of a session, without a token.
+///
+/// # Errors
+/// Fails if the remote does not respond.
+pub(in crate::git) fn post_without_token(
+    session: &Session,
+    body: &str,
+    headers: Vec<(HeaderName, HeaderValue)>,
+) -> Result<ApiResponse, Error> {
+    session.run(send(session, body, headers))
+}
+
+async fn send(
+    session: &Session,
+    body: &str,
+    headers: Vec<(HeaderName, HeaderValue)>,
+) -> Result<ApiResponse, Error> {
+    let remote = &session.remote;
+    let mut request = Request::post(remote.path()).header(HOST, remote.authority()).header(USER_AGENT, AGENT);
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    let body = Full::new(Bytes::from(body.to_owned()));
+    let request = request.body(body).map_err(|e| session.unreachable(e))?;
+    let (head, body) = exchange(session, remote, request).await?.into_parts();
+    let body = Limited::new(body, MAX_ANSWER)
+        .collect()
+        .await
+        .map_err(|e| session.unreachable(format!("its response cannot be read: {e}")))?
+        .to_bytes();
+    Ok(ApiResponse { status: head.status, headers: head.headers, body })
 }

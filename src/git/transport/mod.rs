@@ -29,7 +29,7 @@ mod subtransport;
 mod tls;
 
 pub(super) use advertisement::PushedReference;
-pub(super) use api::{ApiResponse, post};
+pub(super) use api::{ApiResponse, post, post_without_token};
 pub(crate) use arrivals::Arrivals;
 pub(super) use download::get;
 pub use egress::Egress;

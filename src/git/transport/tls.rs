@@ -35,8 +35,7 @@ pub(super) async fn connect(
 fn certificate_problem(error: &CertificateError) -> String {
     match error {
         CertificateError::UnknownIssuer => "its certificate was issued by an unknown authority; put the \
-            certificate of a private authority into the key ca.crt of the Secret of spec.secretRef, and for \
-            reports into that of spec.report.secretRef"
+            certificate of a private authority into the key ca.crt of the Secret for this server"
             .to_owned(),
         _ => format!("its certificate is invalid: {error}"),
     }

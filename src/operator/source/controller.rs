@@ -13,11 +13,12 @@ use tracing::{info, warn};
 
 use super::commit_status::CommitStatuses;
 use super::mirrors::{FetchError, Mirrors, SourceOptions};
+use super::notification::Notifications;
 use super::webhook::Webhooks;
 use crate::git::{self, RefWatcher, watch};
 use crate::operator::traces::{FetchTimes, Tracer};
 use crate::pki;
-use crate::shell::{CommitStatusFn, Handle, Leadership, PushFn, WallClockWait, now};
+use crate::shell::{CommitStatusFn, Handle, Leadership, NotifyFn, PushFn, WallClockWait, now};
 use api::gitops::v1alpha1::{ConfigRepo, RandomValues};
 use api::names;
 use object::duration::{self, later};
@@ -154,6 +155,15 @@ impl SourceController {
         Arc::new(move |status| {
             let statuses = Arc::clone(&statuses);
             Box::pin(async move { statuses.set(status).await })
+        })
+    }
+
+    /// Returns the function that the shell calls to send notifications.
+    pub fn notify(&self) -> NotifyFn {
+        let notifications = Arc::new(Notifications::new(Arc::clone(&self.mirrors)));
+        Arc::new(move |notification| {
+            let notifications = Arc::clone(&notifications);
+            Box::pin(async move { notifications.send(notification).await })
         })
     }
 

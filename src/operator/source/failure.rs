@@ -1,4 +1,4 @@
-//! Maps failures of pushes and commit statuses to the retry that they need.
+//! Maps failures of pushes, commit statuses and notifications to the retry that they need.
 
 use crate::git::Error;
 use reconcile::{Failure, FailureKind};
@@ -8,6 +8,7 @@ pub(super) fn failure(error: &Error) -> Failure {
         Error::PushRejected { .. }
         | Error::RequestTooLarge { .. }
         | Error::StatusRejected { .. }
+        | Error::NotificationRejected { .. }
         | Error::Auth { .. }
         | Error::ChartAuth { .. }
         | Error::HostKey { .. } => FailureKind::Forbidden,

@@ -1,5 +1,5 @@
-//! The source controller: keeps the [`Source`](reconcile::Source) of every `ConfigRepo` up to date, and pushes
-//! reports.
+//! The source controller: keeps the [`Source`](reconcile::Source) of every `ConfigRepo` up to date, pushes
+//! reports, and sends commit statuses and notifications.
 //!
 //! A repository is fetched when its interval has passed, when a local repository changes, when its spec or an
 //! annotation requests it, and after a failure. Waits after failures grow until one of its Secrets changes. The
@@ -14,6 +14,7 @@ mod delivery;
 mod failure;
 mod fetch_places;
 mod mirrors;
+mod notification;
 mod report_commit;
 mod secrets;
 mod webhook;

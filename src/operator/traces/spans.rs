@@ -153,6 +153,7 @@ impl Tracer {
             action @ Action::Delete { .. } => ("delete", action.target()),
             Action::Push(_) => ("push report", None),
             Action::SetCommitStatus(_) => ("set commit status", None),
+            Action::Notify(_) => ("notify", None),
         };
         let name = match &object {
             Some(object) => format!("{verb} {}", object.gvk.kind),

@@ -114,6 +114,8 @@ pub mod gitops_conditions {
     pub const REPORTED: &str = "Reported";
     /// The git provider has the latest state of the commit.
     pub const COMMIT_STATUS_REPORTED: &str = "CommitStatusReported";
+    /// Every receiver of notifications has the latest state.
+    pub const NOTIFIED: &str = "Notified";
     /// Rules of a RolloutPolicy are in force.
     pub const IN_FORCE: &str = "InForce";
     /// Something requires approval.

@@ -22,7 +22,7 @@ use reconcile::{
 };
 
 /// Time for which a final state must be stable before it is sent.
-const DEBOUNCE: SignedDuration = SignedDuration::from_secs(5);
+pub(super) const DEBOUNCE: SignedDuration = SignedDuration::from_secs(5);
 /// Delay between a failure and the next attempt.
 const RETRY: SignedDuration = SignedDuration::from_mins(1);
 /// Delay between a rejection by the provider and the next attempt.
@@ -182,7 +182,11 @@ fn plan(
 
 /// Returns the time until which a final state is not sent, because a cluster may report late that it does not run
 /// the commit yet or that the commit fails on it.
-fn held_until(repo: &ConfigRepo, progress: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+pub(super) fn held_until(
+    repo: &ConfigRepo,
+    progress: Option<Timestamp>,
+    now: Timestamp,
+) -> Option<Timestamp> {
     let status = repo.status.as_ref()?;
     let revisions = [&status.seen, &status.applied].into_iter().flatten();
     let since = revisions.filter_map(|revision| revision.since.as_ref().map(|since| since.0));

@@ -21,6 +21,7 @@ pub(crate) mod commit_status;
 pub mod config_repo;
 pub mod csr;
 pub(crate) mod managed_namespaces;
+pub(crate) mod notification;
 pub mod overview;
 pub mod placement;
 pub(crate) mod policy_status;

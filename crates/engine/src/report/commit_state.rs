@@ -8,7 +8,7 @@ use api::gitops::v1alpha1::CommitState;
 use api::names::approval_reasons::{DELETIONS_HELD, PLAN_NOT_APPROVED, POLICY_HELD};
 
 /// The reasons for which a stalled repository waits for an approval of the commit.
-const WAITS_FOR_APPROVAL: [&str; 3] = [PLAN_NOT_APPROVED, DELETIONS_HELD, POLICY_HELD];
+pub(super) const WAITS_FOR_APPROVAL: [&str; 3] = [PLAN_NOT_APPROVED, DELETIONS_HELD, POLICY_HELD];
 
 /// The state of a rollout whose placement has no decisions.
 const NO_DECISIONS: &str = "PlacementDecisionNotFound";

@@ -208,6 +208,8 @@ pub struct Workload {
     pub rollouts: Vec<Rollout>,
     /// The reasons for which rollouts are on hold, and the approvals that they wait for.
     pub holds: Vec<String>,
+    /// The tokens of the approvals that its rollouts and removals wait for.
+    pub approvals: Vec<String>,
     /// The clusters, worst first.
     pub clusters: Vec<Arc<WorkloadCluster>>,
 }
@@ -232,13 +234,17 @@ impl Workload {
             .collect();
         let removals =
             statuses().flat_map(|status| &status.removals).filter(|removal| removal.add_on == name);
+        let of_removals =
+            removals.clone().filter(|removal| removal.held > 0).map(|removal| &removal.approval);
+        let approvals = records.iter().flat_map(|record| &record.waiting_approvals).chain(of_removals);
+        let approvals = approvals.filter(|token| !token.is_empty()).cloned().collect();
         let holds = records.into_iter().flat_map(|record| {
             let placement = format!("{}/{}", record.placement_namespace, record.placement_name);
             let rollout = rollouts.iter().find(|rollout| rollout.placement == placement);
             holds(record, &name, rollout.map_or("", |rollout| &rollout.desired))
         });
         let holds = holds.chain(removals.filter_map(held_removal)).collect();
-        Self { rollouts, holds, clusters, name }
+        Self { rollouts, holds, approvals, clusters, name }
     }
 
     /// Returns the number of clusters by state.

@@ -11,7 +11,7 @@ use object::text::plain;
 const SUBJECT: usize = 72;
 
 /// The outcome of a workload, worst first.
-enum Outcome<'a> {
+pub(super) enum Outcome<'a> {
     /// Failed on this number of clusters.
     Failed(usize),
     /// This number of clusters is returning from the given version, which failed.
@@ -28,7 +28,7 @@ enum Outcome<'a> {
 }
 
 impl<'a> Outcome<'a> {
-    fn from_workload(workload: &'a Workload) -> Self {
+    pub(super) fn from_workload(workload: &'a Workload) -> Self {
         let count =
             |is: fn(&WorkloadCluster) -> bool| workload.clusters.iter().filter(|cluster| is(cluster)).count();
         if let Some(rollout) = workload.rollouts.iter().find(|rollout| rollout.quarantined) {
@@ -96,7 +96,9 @@ impl<'a> Outcome<'a> {
 }
 
 /// Returns the workloads with the worst outcome; `None` if there are none.
-fn worst<'a>(workloads: impl Iterator<Item = &'a Workload>) -> Option<(Outcome<'a>, Vec<&'a Workload>)> {
+pub(super) fn worst<'a>(
+    workloads: impl Iterator<Item = &'a Workload>,
+) -> Option<(Outcome<'a>, Vec<&'a Workload>)> {
     let mut worst: Option<(Outcome<'_>, Vec<&Workload>)> = None;
     for workload in workloads {
         let outcome = Outcome::from_workload(workload);
@@ -109,7 +111,8 @@ fn worst<'a>(workloads: impl Iterator<Item = &'a Workload>) -> Option<(Outcome<'
     worst
 }
 
-fn phrase((outcome, workloads): (Outcome<'_>, Vec<&Workload>)) -> String {
+/// Describes the outcome of some workloads.
+pub(super) fn phrase((outcome, workloads): (Outcome<'_>, Vec<&Workload>)) -> String {
     match workloads.as_slice() {
         [only] => outcome.of_one(only),
         several => {

@@ -13,6 +13,7 @@ mod input;
 mod limits;
 mod link;
 mod message;
+mod notification;
 mod placement;
 mod replica_set;
 pub mod secrets;
@@ -29,6 +30,7 @@ pub use input::{
 };
 pub use link::{commit_link, repository_link};
 pub use message::message;
+pub use notification::{Message, Situation, problem, recovery};
 pub use placement::PlacementState;
 pub use snapshot::{FLEET_SNAPSHOT, SNAPSHOT, SnapshotReader, decided, is_shown, snapshot};
 pub use work::works;

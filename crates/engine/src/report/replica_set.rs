@@ -94,7 +94,8 @@ impl Workload {
         clusters.sort_by_key(|cluster| cluster.rank());
         let name = set.to_string();
         let holds = records.iter().flat_map(|record| holds(record, &name, short(&record.revision))).collect();
-        Self { name, rollouts, holds, clusters }
+        let approvals = records.iter().flat_map(|record| record.waiting_approvals.clone()).collect();
+        Self { name, rollouts, holds, approvals, clusters }
     }
 }
 

@@ -11,7 +11,7 @@ use super::exceptions::shard;
 use super::secrets::{self, HIDDEN, holds_secret};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::CONFIG_REPO_ANNOTATION;
-use api::names::gitops_conditions::REPORTED;
+use api::names::gitops_conditions::{NOTIFIED, REPORTED};
 use object::{Gvk, Object, fields};
 
 /// The snapshot directory within a report directory.
@@ -150,7 +150,7 @@ fn strip_owners(object: &mut Object) {
 }
 
 /// Returns an object without secret values and volatile fields: counters of the API server, the status of the
-/// report, the times of repeated failures, and the expiry of valid scores. Scores are renewed every few minutes.
+/// report and of notifications, the times of repeated failures, and the expiry of valid scores. Scores are renewed every few minutes.
 /// A later plan treats a score as valid if it was valid at the time of the report.
 fn stripped(mut object: Object, now: Timestamp) -> Value {
     object.metadata_mut().remove("resourceVersion");
@@ -159,11 +159,13 @@ fn stripped(mut object: Object, now: Timestamp) -> Value {
         && let Some(Value::Object(status)) = object.0.get_mut("status")
     {
         status.remove("report");
+        status.remove("notifications");
         if let Some(Value::Object(commit_status)) = status.get_mut("commitStatus") {
             commit_status.remove("time");
         }
         if let Some(Value::Array(conditions)) = status.get_mut("conditions") {
-            conditions.retain(|condition| condition.get("type").is_none_or(|type_| type_ != REPORTED));
+            let is_volatile = |type_: &Value| [REPORTED, NOTIFIED].iter().any(|one| type_ == one);
+            conditions.retain(|condition| !condition.get("type").is_some_and(is_volatile));
         }
     }
     if object.kind() == "RolloutPolicy"

@@ -76,7 +76,8 @@ impl WrittenContent {
                 Action::Patch { .. }
                 | Action::Delete { .. }
                 | Action::Push(_)
-                | Action::SetCommitStatus(_) => (serde_json::to_value(action).unwrap_or_default(), None),
+                | Action::SetCommitStatus(_)
+                | Action::Notify(_) => (serde_json::to_value(action).unwrap_or_default(), None),
             };
             let mut hasher = DefaultHasher::new();
             hash(&head, &mut hasher);

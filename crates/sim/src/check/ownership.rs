@@ -25,7 +25,11 @@ fn precondition(action: &Action) -> Option<(ObjectRef, Precondition)> {
             let resource_version = object.resource_version().to_owned();
             Some((object.reference(), Precondition { uid: object.uid().to_owned(), resource_version }))
         }
-        Action::Apply { .. } | Action::Create { .. } | Action::Push(_) | Action::SetCommitStatus(_) => None,
+        Action::Apply { .. }
+        | Action::Create { .. }
+        | Action::Push(_)
+        | Action::SetCommitStatus(_)
+        | Action::Notify(_) => None,
     }
 }
 
@@ -72,7 +76,11 @@ impl Checker {
         let version = match author.action {
             Action::Patch { precondition, .. } => precondition.resource_version.as_str(),
             Action::Apply { object, .. } | Action::Replace { object, .. } => object.resource_version(),
-            Action::Create { .. } | Action::Delete { .. } | Action::Push(_) | Action::SetCommitStatus(_) => {
+            Action::Create { .. }
+            | Action::Delete { .. }
+            | Action::Push(_)
+            | Action::SetCommitStatus(_)
+            | Action::Notify(_) => {
                 return Ok(());
             }
         };

@@ -135,6 +135,6 @@ fn is_lease(action: &Action) -> bool {
             object.kind() == "Lease"
         }
         Action::Patch { target, .. } | Action::Delete { target, .. } => target.gvk.kind == "Lease",
-        Action::Push(_) | Action::SetCommitStatus(_) => false,
+        Action::Push(_) | Action::SetCommitStatus(_) | Action::Notify(_) => false,
     }
 }

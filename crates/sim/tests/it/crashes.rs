@@ -83,7 +83,7 @@ fn is_counted(action: &Action) -> bool {
         Action::Apply { object, dry_run, .. } => !dry_run && object.kind() != "Lease",
         Action::Create { object, .. } | Action::Replace { object, .. } => object.kind() != "Lease",
         Action::Patch { target, .. } | Action::Delete { target, .. } => target.gvk.kind != "Lease",
-        Action::Push(_) | Action::SetCommitStatus(_) => true,
+        Action::Push(_) | Action::SetCommitStatus(_) | Action::Notify(_) => true,
     }
 }
 

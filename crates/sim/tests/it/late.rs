@@ -28,7 +28,7 @@ fn execute_unless_away(sites: &mut Servers<'_>, manager: &str, action: &Action, 
         | Action::Replace { site, .. }
         | Action::Patch { site, .. }
         | Action::Delete { site, .. } => *site == Site::Hub,
-        Action::Push(_) | Action::SetCommitStatus(_) => false,
+        Action::Push(_) | Action::SetCommitStatus(_) | Action::Notify(_) => false,
     };
     if is_on_hub && IS_AWAY.get() {
         return Err(Failure { kind: FailureKind::Unavailable, message: "the hub is away".into() });

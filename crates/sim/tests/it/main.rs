@@ -34,6 +34,7 @@ mod liveness;
 mod loosening;
 mod manifests;
 mod merges;
+mod notifications;
 mod ownership;
 mod permissions;
 mod placements;

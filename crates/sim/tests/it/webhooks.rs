@@ -30,7 +30,7 @@ fn mutated(
         | Action::Create { site, object, .. }
         | Action::Replace { site, object } => webhook(&kind, *site, &mut object.0),
         Action::Patch { site, patch, .. } => webhook(&kind, *site, patch),
-        Action::Delete { .. } | Action::Push(_) | Action::SetCommitStatus(_) => {}
+        Action::Delete { .. } | Action::Push(_) | Action::SetCommitStatus(_) | Action::Notify(_) => {}
     }
     execute(servers, manager, &action, now)
 }

@@ -176,6 +176,7 @@ fn failed(check: &'static str, key: &Key, error: &Error) -> Finding {
         | Error::BranchRewritten { .. }
         | Error::PushContended { .. }
         | Error::StatusRejected { .. }
+        | Error::NotificationRejected { .. }
         | Error::Throttled { .. } => {
             Finding::bad(check, message, "use a repository that the operator can read (docs/git-access.md)")
         }

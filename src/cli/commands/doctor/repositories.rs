@@ -92,7 +92,7 @@ async fn credentials(hub: &ExaminedHub, repo: &ConfigRepo) -> Result<Option<Secr
         let found = find::<Secret>(&hub.client, &secret).await.map_err(|error| not_asked(&key, error))?;
         if found.is_none() {
             let advice = format!(
-                "kubectl create secret generic {} -n {}, with the keys in docs/git-access.md",
+                "kubectl create secret generic {} -n {}, with the keys in docs/reference/config-repo.md",
                 secret.name, secret.namespace
             );
             return Err(Finding::bad(CHECK, format!("{key}: there is no Secret {secret}"), advice));
@@ -114,7 +114,8 @@ pub(super) fn secrets(repo: &ConfigRepo) -> impl Iterator<Item = &SecretRef> {
     let read = repo.spec.verify.iter().map(|verify| &verify.secret_ref);
     let charts = repo.spec.charts.iter().map(|charts| &charts.secret_ref);
     let hooks = repo.spec.webhook.iter().map(|webhook| &webhook.secret_ref);
-    repo.spec.secret_ref.iter().chain(written).chain(read).chain(charts).chain(hooks)
+    let receivers = repo.spec.notifications.iter().map(|receiver| &receiver.secret_ref);
+    repo.spec.secret_ref.iter().chain(written).chain(read).chain(charts).chain(hooks).chain(receivers)
 }
 
 /// Returns the finding for the conditions of a ConfigRepo.
@@ -151,6 +152,15 @@ fn condition(repo: &ConfigRepo) -> Finding {
     if let Some(sent) = sent.filter(|sent| sent.is_false()) {
         let message = format!("{key}: no commit status: {}", plain(&sent.message, MESSAGE));
         return Finding::warning(CHECK, message, "see spec.report.commitStatus and its token");
+    }
+    let notified = find_condition(&status.conditions, gitops_conditions::NOTIFIED);
+    if let Some(notified) = notified.filter(|notified| notified.is_false()) {
+        let message = format!("{key}: no notification: {}", plain(&notified.message, MESSAGE));
+        return Finding::warning(
+            CHECK,
+            message,
+            "see spec.notifications and its Secrets (docs/notifications.md)",
+        );
     }
     Finding::good(CHECK, format!("{key} has applied {commit}"))
 }

@@ -184,6 +184,7 @@ pub(crate) fn words(plan: &Plan) -> Vec<String> {
             Action::Delete { .. } => "delete",
             Action::Push(_) => "push",
             Action::SetCommitStatus(_) => "set commit status",
+            Action::Notify(_) => "notify",
         };
         format!("{verb} {}", action.gvk().unwrap().kind)
     };

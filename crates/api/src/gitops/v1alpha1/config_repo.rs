@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigRepoReport, ConfigRepoStatus, IgnoredFields, TimeWindow};
+use super::{ConfigRepoReport, ConfigRepoStatus, IgnoredFields, NotificationReceiver, TimeWindow};
 use crate::{Unknown, names};
 use object::Key;
 
@@ -173,6 +173,13 @@ pub struct ConfigRepoSpec {
     /// Reports and commit statuses to push. If absent, none are pushed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<ConfigRepoReport>,
+    /// Receivers of a message when the ConfigRepo needs a person, and when it has recovered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 10),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub notifications: Vec<NotificationReceiver>,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -220,6 +227,7 @@ impl Default for ConfigRepoSpec {
             suspend: false,
             service_account_name: String::new(),
             report: None,
+            notifications: Vec::new(),
             unknown: Unknown::new(),
         }
     }

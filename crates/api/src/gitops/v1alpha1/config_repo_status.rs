@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::LastCommitStatus;
+use super::{LastCommitStatus, LastNotification};
 use crate::{Condition, Unknown};
 
 /// Revisions of the repository that were fetched and applied, and the objects on the hub.
@@ -15,7 +15,7 @@ pub struct ConfigRepoStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Conditions of the ConfigRepo. `Ready`, `Reconciling` and `Stalled` have the meaning that kstatus gives
-    /// them. `Reported` and `CommitStatusReported` describe reports and commit statuses.
+    /// them. `Reported`, `CommitStatusReported` and `Notified` describe reports, commit statuses and notifications.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -86,6 +86,10 @@ pub struct ConfigRepoStatus {
     /// Last commit status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit_status: Option<LastCommitStatus>,
+    /// Last notification to each receiver.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub notifications: Vec<LastNotification>,
     /// Last value of the annotation `gitops.wheelwright.dev/reconcile-at` for which the conditions have the result.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub last_handled_reconcile_at: String,

@@ -4,6 +4,7 @@ mod cluster_decision;
 mod config_repo;
 mod config_repo_commit_status;
 mod config_repo_inventory;
+mod config_repo_notification;
 mod config_repo_report;
 mod config_repo_status;
 mod ignored_fields;
@@ -18,6 +19,7 @@ pub use config_repo::{
 };
 pub use config_repo_commit_status::{CommitState, LastCommitStatus};
 pub use config_repo_inventory::{ConfigRepoInventory, ConfigRepoInventorySpec};
+pub use config_repo_notification::{LastNotification, NotificationReceiver, NotificationType, NotifiedState};
 pub use config_repo_report::{
     BranchDeletedPolicy, CommitAuthor, CommitStatusProvider, ConfigRepoReport, ProviderType, RewrittenPolicy,
 };

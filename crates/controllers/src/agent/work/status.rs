@@ -159,6 +159,7 @@ fn written_object(action: &Action) -> Option<ObjectRef> {
         | Action::Patch { .. }
         | Action::Delete { .. }
         | Action::Push(_)
-        | Action::SetCommitStatus(_) => None,
+        | Action::SetCommitStatus(_)
+        | Action::Notify(_) => None,
     }
 }

@@ -53,8 +53,9 @@ pub(super) fn sync_policy(repo: &ConfigRepo) -> Result<SyncPolicy, Problem> {
         depends_on: _,
         // Read by `health_timeout`.
         health_timeout: _,
-        // Read by the report controller.
+        // Read by the report and notification controllers.
         report: _,
+        notifications: _,
         unknown: _,
     } = &repo.spec;
     let DeletionBudget { objects, percent, window, unknown: _ } = deletion_budget;

@@ -163,7 +163,8 @@ mod tests {
             | Action::Create { .. }
             | Action::Replace { .. }
             | Action::Push(_)
-            | Action::SetCommitStatus(_) => None,
+            | Action::SetCommitStatus(_)
+            | Action::Notify(_) => None,
         });
         assert_eq!(versions.collect::<Vec<_>>(), ["7", "", ""]);
     }

@@ -355,10 +355,11 @@ fn reporting_where(differs: bool, view: &impl View) -> Vec<Key> {
     if differs { reporting(view) } else { Vec::new() }
 }
 
-/// Returns every repository that reports.
+/// Returns every repository with a report, a commit status or notifications.
 fn reporting(view: &impl View) -> Vec<Key> {
     let repos = view.readable::<ConfigRepo>(Query::ALL);
-    repos.iter().filter(|repo| repo.spec.report.is_some()).map(|repo| Key::of(&**repo)).collect()
+    let reports = |repo: &&Arc<ConfigRepo>| repo.spec.report.is_some() || !repo.spec.notifications.is_empty();
+    repos.iter().filter(reports).map(|repo| Key::of(&**repo)).collect()
 }
 
 /// Returns the facts of a cluster's add-on that appear in a report.

@@ -93,7 +93,7 @@ impl MemoryHub {
                 self.delete(&target.gvk.kind, &target.key);
                 return None;
             }
-            Action::Push(_) | Action::SetCommitStatus(_) => return None,
+            Action::Push(_) | Action::SetCommitStatus(_) | Action::Notify(_) => return None,
             other => panic!("unexpected {other:?}"),
         };
         Some(self.store(object))

@@ -30,7 +30,8 @@ fn fleet(clusters: Vec<WorkloadCluster>) -> FleetReport {
     };
     let rollouts = vec![rollout];
     let clusters = clusters.into_iter().map(Arc::new).collect();
-    let add_on = Workload { name: "msa".into(), rollouts, holds: vec!["approval abc".into()], clusters };
+    let holds = vec!["approval abc".into()];
+    let add_on = Workload { name: "msa".into(), rollouts, holds, clusters, ..Workload::default() };
     FleetReport {
         repo: "config/fleet".into(),
         seen: "a".repeat(40),

@@ -18,7 +18,8 @@ fn allow_the_account(
         | Action::Patch { .. }
         | Action::Replace { .. }
         | Action::Push(_)
-        | Action::SetCommitStatus(_) => None,
+        | Action::SetCommitStatus(_)
+        | Action::Notify(_) => None,
     };
     if user.is_some_and(|user| user.as_deref() != Some(ACCOUNT)) {
         let message = "configmaps is forbidden".into();
