@@ -50,7 +50,7 @@ pub(super) async fn lost(options: &AgentOptions, shell: Option<&Handle>) -> Stri
     }
 }
 
-/// Waits, during a certificate request, until the hub has denied the cluster or has not answered for too long.
+/// Waits, during a certificate request, until the hub has denied the cluster or has not responded for too long.
 /// Never returns if there is no other hub. A hub on which nobody approves the cluster still answers.
 pub(super) async fn lost_in_join(options: &AgentOptions, bootstrap: &kube::Client) -> String {
     if options.other_hubs.is_empty() {

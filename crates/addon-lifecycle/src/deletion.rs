@@ -87,7 +87,7 @@ fn clean(live: &LiveAddOn, waits: bool, now: Timestamp) -> Plan {
 /// add-ons may be older than a work.
 ///
 /// # Errors
-/// Fails if the works or the cluster have not been read, or if the API server has not answered.
+/// Fails if the works or the cluster have not been read, or if the API server has not responded.
 pub fn delete_leftovers(
     addon: &Key,
     permissions: &Permissions,

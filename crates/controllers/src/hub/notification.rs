@@ -2,7 +2,7 @@
 //!
 //! Each change of the state is sent once to each receiver, and recorded when the receiver has accepted it. If the
 //! process ends in between, the next one sends the message again, with the same ID. If a receiver rejects the message or
-//! does not answer, a condition reports it, and nothing else is delayed.
+//! does not respond, a condition reports it, and nothing else is delayed.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ use reconcile::{
     Action, Controller, Executed, Notification, Outcome, Plan, Read, StatusWrite, View, Watches,
 };
 
-/// Time after which people learn that a git server does not answer.
+/// Time after which people learn that a git server does not respond.
 const UNREACHABLE: SignedDuration = SignedDuration::from_mins(10);
 /// Minimum time between two messages to a receiver. Slack accepts one per second for each channel; a person reads fewer.
 const REST: SignedDuration = SignedDuration::from_secs(30);
@@ -111,7 +111,7 @@ fn plan(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<Plan> {
     Ok(plan)
 }
 
-/// Returns when people learn that the git server does not answer; `None` if it does, or if a person must act anyway.
+/// Returns when people learn that the git server does not respond; `None` if it does, or if a person must act anyway.
 fn unreachable_at(repo: &ConfigRepo) -> Option<Timestamp> {
     let ready = repo
         .condition(READY)

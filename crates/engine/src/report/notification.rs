@@ -32,7 +32,7 @@ pub struct Situation {
 }
 
 /// Returns the most urgent reason for which a repository needs a person; `None` if it needs nobody. `is_unreachable` is
-/// true if its git server has not answered for a while.
+/// true if its git server has not responded for a while.
 pub fn problem(repo: &ConfigRepo, fleet: &FleetReport, is_unreachable: bool) -> Option<Situation> {
     of_repository(repo, fleet, is_unreachable).or_else(|| of_workloads(fleet))
 }

@@ -79,7 +79,7 @@ open_enum! {
         Stalled = "Stalled",
         /// It or a rollout waits for an approval.
         ApprovalNeeded = "ApprovalNeeded",
-        /// The git server has not answered for a while.
+        /// The git server has not responded for a while.
         Unreachable = "Unreachable",
         /// A workload failed on a cluster.
         RolloutFailed = "RolloutFailed",

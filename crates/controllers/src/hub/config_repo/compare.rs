@@ -35,7 +35,7 @@ impl<'a, V: View> Comparison<'a, V> {
     /// object unchanged.
     ///
     /// # Errors
-    /// Fails if the API server has not answered yet.
+    /// Fails if the API server has not responded yet.
     pub(super) fn difference(&mut self, live: &Object, wanted: &Object) -> Read<Option<String>> {
         let Some(field) = first_difference(live, wanted) else { return Ok(None) };
         if self.confirmed >= ENOUGH {
@@ -58,7 +58,7 @@ impl<'a, V: View> Comparison<'a, V> {
 /// Compares the objects that others created, which a ConfigRepo takes over if they do not differ.
 ///
 /// # Errors
-/// Fails if the API server has not answered yet.
+/// Fails if the API server has not responded yet.
 pub(super) fn of_others(
     commit: &Commit<'_>,
     policy: &SyncPolicy,
