@@ -95,10 +95,7 @@ fn status_shows_why_a_commit_is_not_applied_on_real_nodes() {
     assert!(diff.contains("\n  ~ ManifestWorkReplicaSet commits/settings\n      spec."), "{diff}");
     let history = user.run("wheelwright repo history wheelwright-system/commits");
     let at = |reason: &str| history.find(reason).unwrap_or_else(|| panic!("{reason}: {history}"));
-    assert!(
-        at("PlanNotApproved") < at("InvalidObject") && at("InvalidObject") < at("RenderFailed"),
-        "{history}"
-    );
+    assert!(at("PlanNotApproved") < at("InvalidObject"), "the newest is first: {history}");
     user.run(approve);
     user.run("kubectl --context c2 -n default wait --for=create secret/commits --timeout=120s");
 }
