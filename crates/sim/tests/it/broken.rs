@@ -363,5 +363,5 @@ fn an_executor_that_continues_after_a_failure_is_found() {
     // successful is also still needed when the fleet is at rest.
     let refused = |seed| with_faults(history::draw(seed), Faults { refused: 300, ..Faults::default() });
     let setup = Setup { execute: without_failures, ..Setup::default() };
-    check(setup, refused, 170, &[Invariant::InventoryNamesEveryObject, Invariant::NoWriteAtRest]);
+    check(setup, refused, 11, &[Invariant::InventoryNamesEveryObject, Invariant::NoWriteAtRest]);
 }

@@ -33,5 +33,5 @@ fn without_list_after_outage(
 fn a_process_that_does_not_list_a_kind_again_after_an_outage_is_found() {
     let setup = Setup { hear: without_list_after_outage, ..Setup::coalescing() };
     let unlisted = |seed| with_faults(draw_with_outages(seed), Faults { unlisted: 300, ..Faults::default() });
-    check(setup, unlisted, 35, &[Invariant::NoWriteAtRest]);
+    check(setup, unlisted, 108, &[Invariant::NoWriteAtRest]);
 }
