@@ -112,14 +112,15 @@ pub fn changes(path: &Path, commit: &str, of: &str, max: usize) -> Result<Vec<Pa
         time: Timestamp::from_second(commit.time().seconds()).unwrap_or_default(),
     };
     let mut commit = Oid::from_str(commit).and_then(|id| repo.find_commit(id)).map_err(explain)?;
-    let mut changes = Vec::new();
+    let (mut new, mut changes) = (content(&commit), Vec::new());
     for _ in 0..MAX_SEARCHED {
         let parent = commit.parent(0).ok();
-        if parent.as_ref().is_none_or(|parent| content(parent) != content(&commit)) {
+        let old = parent.as_ref().map(&content);
+        if old != Some(new) {
             changes.push(change(&commit));
         }
-        match parent {
-            Some(parent) if changes.len() < max => commit = parent,
+        match (parent, old) {
+            (Some(parent), Some(old)) if changes.len() < max => (commit, new) = (parent, old),
             _ => break,
         }
     }

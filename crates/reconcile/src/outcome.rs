@@ -42,8 +42,8 @@ pub enum Answer {
     Object(Arc<Object>),
     /// The name of the pushed commit.
     Commit(String),
-    /// Success without a result: a deletion, a dry run, a commit status, a notification, or a push of files that the branch
-    /// already had.
+    /// Success without a result: a deletion, a dry run, a commit status, a notification, or a push of files that
+    /// the branch already had.
     Nothing,
 }
 

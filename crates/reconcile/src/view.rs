@@ -322,7 +322,7 @@ impl ReadError {
         Self { what: what.into(), cause, reason: ReadErrorReason::NotListed }
     }
 
-    /// Returns the error for a lookup that the API server has not responded yet.
+    /// Returns the error for a lookup to which the API server has not responded yet.
     pub(crate) fn not_answered(what: String) -> Self {
         let cause = "the API server has not responded yet".into();
         Self { what, cause, reason: ReadErrorReason::NotListed }

@@ -52,7 +52,8 @@ impl ActionExecutor {
     }
 
     /// Executes one action. Only requests to API servers occupy a slot of the controller; pushes, commit statuses,
-    /// notifications and waits for CRDs do not. A panic is a failure of this action: its key is retried, and others continue.
+    /// notifications and waits for CRDs do not. A panic is a failure of this action: its key is retried, and others
+    /// continue.
     pub(super) async fn act(&self, act: &Act) -> Outcome {
         let executed = self.execute(act.controller_id, act.controller, act.action());
         AssertUnwindSafe(executed).catch_unwind().await.unwrap_or_else(|_| {
@@ -121,7 +122,8 @@ impl ActionExecutor {
         Ok(ApiServer { resources, slots, impersonate: None, leadership: self.leadership.as_ref() })
     }
 
-    /// Writes to a git server, a provider or a receiver. These know nothing of the lease, so this checks the leadership first.
+    /// Writes to a git server, a provider or a receiver. These know nothing of the lease, so this checks the
+    /// leadership first.
     async fn write_to_git<T: Clone>(&self, write: Option<&GitWriteFn<T>>, what: &T, none: &str) -> Outcome {
         if let Some(Err(not_leading)) = self.leadership.as_ref().map(Leadership::check) {
             return Err(Failure { kind: FailureKind::Unavailable, message: not_leading.to_string() });

@@ -201,7 +201,7 @@ pub(super) fn mistyped(schema: &Schema, value: &Value, path: &str) -> Option<Str
     }
 }
 
-/// Returns where a field of a configuration does not have the type in its schema. Any number is accepted for a
+/// Returns the first place in a configuration whose type is not the one in its schema. Any number is accepted for a
 /// numeric type, and formats are not checked.
 pub(super) fn mistyped_in_config(schema: &Schema, fields: &Map<String, Value>, path: &str) -> Option<String> {
     let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };

@@ -19,7 +19,7 @@ use crate::cli::runtime::block_on;
 use crate::cli::writer::failed;
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::{message, stop_on_signal};
-use api::names::{AGENT_NAMESPACE, SYSTEM_NAMESPACE};
+use api::names::{AGENT, AGENT_NAMESPACE, SYSTEM_NAMESPACE};
 use object::text::plain;
 
 /// The longest line to print, in characters.
@@ -73,7 +73,7 @@ impl Program {
     fn label(self) -> &'static str {
         match self {
             Self::Operator => "wheelwright",
-            Self::Agent => "wheelwright-agent",
+            Self::Agent => AGENT,
             Self::RegistrationOperator => "wheelwright-registration-operator",
         }
     }

@@ -150,7 +150,8 @@ fn strip_owners(object: &mut Object) {
 }
 
 /// Returns an object without secret values and volatile fields: counters of the API server, the status of the
-/// report and of notifications, the times of repeated failures, and the expiry of valid scores. Scores are renewed every few minutes.
+/// report and of notifications, the times of repeated failures, and the expiry of valid scores. Scores are renewed
+/// every few minutes.
 /// A later plan treats a score as valid if it was valid at the time of the report.
 fn stripped(mut object: Object, now: Timestamp) -> Value {
     object.metadata_mut().remove("resourceVersion");
