@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use controllers::hub::overview::{
-    ClusterSummary, Clusters, CommitSummary, GroupSummary, Mark, ObjectList, Overview, WorkloadSummary,
+    ClusterSummary, Clusters, CommitSummary, DirectorySummary, GroupSummary, Mark, ObjectList, Overview,
+    WorkloadSummary,
 };
 
 use super::output::Style;
@@ -19,7 +20,8 @@ use object::text::short_commit;
 
 /// The largest group with a cell per cluster; larger groups are shown as counts per state.
 const CELLS: usize = 48;
-/// The maximum number of troubled clusters to list, for the hub and for each add-on or set.
+/// The maximum number of directories of a repository to list, and of troubled clusters, for the hub and for each add-on
+/// or set.
 const MAX_LISTED: usize = 20;
 
 /// Formats the whole fleet, including the last results of commits if `has_history` is set. Everything that depends
@@ -90,6 +92,7 @@ fn repositories(page: &mut String, overview: &Overview, style: Style, has_histor
         if repository.suspended && !repository.message.starts_with("suspended") {
             let _ = writeln!(page, "  suspended: spec.suspend is true");
         }
+        directories(page, &repository.directories);
         if let Some(held) = &repository.held_deletions {
             let _ = writeln!(page, "  {}", held.summary());
             objects(page, "    ", &held.objects, held.more);
@@ -112,6 +115,18 @@ fn repositories(page: &mut String, overview: &Overview, style: Style, has_histor
                 let _ = writeln!(page, "{}", line.trim_end());
             }
         }
+    }
+}
+
+/// Writes a line with the first directories of a repository with patterns.
+fn directories(page: &mut String, all: &[DirectorySummary]) {
+    let one = |one: &DirectorySummary| format!("{} ({})", one.path, counted(one.objects, "object"));
+    let mut first: Vec<_> = all.iter().take(MAX_LISTED).map(one).collect();
+    if let Some(more) = all.len().checked_sub(MAX_LISTED).filter(|more| *more > 0) {
+        first.push(format!("and {more} more"));
+    }
+    if !first.is_empty() {
+        let _ = writeln!(page, "  directories: {}", first.join(", "));
     }
 }
 
@@ -363,6 +378,21 @@ mod tests {
             &[],
         );
         assert!(page.contains("fleet/placements/all.yaml:7"), "{page}");
+    }
+
+    #[test]
+    fn directories_are_printed_below_their_repository_up_to_a_limit() {
+        let directory = |n: usize| DirectorySummary { path: format!("clusters/c{n}"), objects: n };
+        let text = |count| {
+            let mut page = String::new();
+            directories(&mut page, &(1..=count).map(directory).collect::<Vec<_>>());
+            page
+        };
+        assert_eq!(
+            (text(0), text(2)),
+            (String::new(), "  directories: clusters/c1 (1 object), clusters/c2 (2 objects)\n".into())
+        );
+        assert!(text(MAX_LISTED + 3).ends_with("clusters/c20 (20 objects), and 3 more\n"), "{}", text(23));
     }
 
     #[test]

@@ -161,7 +161,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("taint", &["wheelwright taint aws-1 maintenance:NoSelect", "wheelwright taint aws-1 maintenance-"]),
     ("migrate", &["wheelwright migrate aws-1", "wheelwright migrate aws-1 --yes"]),
-    ("render", &["wheelwright render overlays/prod", "wheelwright render overlays/prod --revision main"]),
+    ("render", &["wheelwright render overlays/prod", "wheelwright render 'clusters/*' --revision main"]),
     (
         "plan",
         &[

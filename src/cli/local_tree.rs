@@ -1,8 +1,9 @@
 //! Reads local directories as trees for the renderer.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -13,7 +14,10 @@ use crate::shell::now;
 use object::tree::FileTree;
 use object::{Key, KeyFiles, Seed};
 use render::limits::MAX_FILE_BYTES;
-use render::{Parameters, RandomValues, Reason, RenderError, RenderMemo, Rendered, render_again};
+use render::{
+    DirectoriesMemo, Parameters, RandomValues, Reason, RenderError, Rendered, matching_directories,
+    render_directories,
+};
 
 /// The limits for the number of files and their total size. A larger directory is unlikely to be a config
 /// repository.
@@ -41,11 +45,11 @@ pub(crate) fn draw_seed() -> Result<Seed, CommandError> {
     Ok(Seed { bytes, time: now() })
 }
 
-/// Renders an overlay of a tree, with keys for encrypted files, and adds the remote charts that it needs. Also returns
-/// the Helm releases that draw random values.
+/// Renders directories of a tree, with keys for encrypted files, and adds the remote charts that they need. Also
+/// returns the Helm releases that draw random values.
 pub(crate) fn render_tree(
     tree: &mut FileTree,
-    overlay: &str,
+    directories: &BTreeSet<String>,
     seed: Seed,
     keys: Option<&KeyFiles>,
     charts: &mut Charts,
@@ -54,8 +58,8 @@ pub(crate) fn render_tree(
     let keys = keys.cloned().map(Ok);
     let mut parameters = Parameters { random, keys, ..Parameters::default() };
     loop {
-        let result = render_again(tree, overlay, &parameters, &mut RenderMemo::default(), &|| false);
-        match result {
+        let mut memo = DirectoriesMemo::default();
+        match render_directories(tree, directories, &parameters, &mut memo, &|| false) {
             Err(error) if !error.charts.is_empty() => {
                 if let Err(CommandError { error: failed, hint }) = charts.add(&error.charts, tree) {
                     let (message, hint) = (failed.to_string(), hint.or(error.hint));
@@ -67,43 +71,47 @@ pub(crate) fn render_tree(
                 let undrawn = error.undrawn.iter().cloned();
                 parameters.random.since.extend(undrawn.map(|release| (release, seed.time)));
             }
-            result => return (result, parameters.random.since.into_keys().collect()),
+            result => {
+                return (result.map(|all| all.rendered), parameters.random.since.into_keys().collect());
+            }
         }
     }
 }
 
-/// Adds the remote charts that an overlay needs to a tree.
+/// Adds the remote charts that directories need to a tree.
 ///
 /// # Errors
 /// Fails if a chart cannot be downloaded.
 pub(crate) fn add_charts(
     tree: &mut FileTree,
-    overlay: &str,
+    directories: &BTreeSet<String>,
     parameters: &Parameters,
     charts: &mut Charts,
 ) -> Result<(), CommandError> {
     loop {
-        match render_again(tree, overlay, parameters, &mut RenderMemo::default(), &|| false) {
+        let mut memo = DirectoriesMemo::default();
+        match render_directories(tree, directories, parameters, &mut memo, &|| false) {
             Err(error) if !error.charts.is_empty() => charts.add(&error.charts, tree)?,
             Ok(_) | Err(_) => return Ok(()),
         }
     }
 }
 
-/// Renders a local directory.
+/// Renders a local directory, or those that match a pattern.
 ///
-/// The root of the tree is the directory itself, or its nearest parent that contains all files that the overlay
-/// references. The search ends at the root of the repository; outside a repository, an overlay can only reference
-/// its own files.
+/// The root of the tree is the directory itself, or the one that contains the matches, or its nearest parent that
+/// contains all files that the overlays reference. The search ends at the root of the repository; outside a
+/// repository, an overlay can only reference files below this directory.
 ///
 /// # Errors
-/// Fails if the directory cannot be read.
+/// Fails if the directory cannot be read, or if no directory matches.
 pub(crate) fn render_directory(
     dir: &Path,
     seed: Seed,
     keys: Option<&KeyFiles>,
     charts: &mut Charts,
 ) -> Result<Local, CommandError> {
+    let (dir, pattern) = split_pattern(dir);
     let dir = dir.canonicalize().with_context(|| format!("cannot read {}", dir.display()))?;
     if !dir.is_dir() {
         return Err(CommandError::hinted(
@@ -117,9 +125,8 @@ pub(crate) fn render_directory(
     loop {
         let mut tree = FileTree::default();
         read_tree(&base, "", &mut tree, &mut Read::default())?;
-        let overlay =
-            dir.strip_prefix(&base).map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
-        let (mut result, drawn) = render_tree(&mut tree, &overlay, seed, keys, charts);
+        let directories = directories(&tree, &dir.strip_prefix(&base).unwrap_or(&dir).join(&pattern))?;
+        let (mut result, drawn) = render_tree(&mut tree, &directories, seed, keys, charts);
         let leaves = result.as_ref().is_err_and(|error| error.reason == Reason::OutsideRepository);
         match base.parent() {
             Some(parent) if leaves && base != highest => base = parent.to_path_buf(),
@@ -131,6 +138,29 @@ pub(crate) fn render_directory(
             }
         }
     }
+}
+
+/// Splits a path into a directory and the pattern of directories below it, which starts at the first name with `*`.
+fn split_pattern(path: &Path) -> (PathBuf, PathBuf) {
+    let is_fixed = |part: &Component<'_>| !part.as_os_str().to_string_lossy().contains('*');
+    let (dir, pattern) = (path.components().take_while(is_fixed), path.components().skip_while(is_fixed));
+    let dir: PathBuf = dir.collect();
+    (if dir.as_os_str().is_empty() { ".".into() } else { dir }, pattern.collect())
+}
+
+/// Returns the directories of a tree that match a pattern, or the path itself if it has no `*`.
+///
+/// # Errors
+/// Fails if no directory matches.
+pub(crate) fn directories(tree: &FileTree, path: &Path) -> Result<BTreeSet<String>, CommandError> {
+    let path = path.to_string_lossy();
+    if !path.contains('*') {
+        return Ok(BTreeSet::from([path.into_owned()]));
+    }
+    matching_directories(tree, [&*path]).map_err(|pattern| {
+        let hint = "`*` matches any part of one name, except a leading dot; files do not match";
+        CommandError::hinted(anyhow!("no directory matches {pattern:?}"), hint)
+    })
 }
 
 /// The hint for an overlay that references files outside its directory.

@@ -9,12 +9,15 @@ use super::reasons;
 use super::shown::Shown;
 use super::state::State;
 use controllers::hub::overview::{
-    CommitSummary, HeldChange, HeldField, HeldFields, HeldObjects, ReportSummary, Repository,
+    CommitSummary, DirectorySummary, HeldChange, HeldField, HeldFields, HeldObjects, ReportSummary,
+    Repository,
 };
 use engine::plural::counted;
 use engine::report::{commit_link, repository_link};
 use object::text::short_commit;
 
+/// The number of directories to list.
+const LISTED: usize = 100;
 /// The number of changes whose fields are unfolded at first.
 const UNFOLDED: usize = 3;
 
@@ -29,7 +32,7 @@ pub(super) fn content(name: &str, shown: &Shown, now: Timestamp) -> Option<Marku
         @if let Some(pending) = &repository.held_deletions { (deletions(repository, pending, has_buttons)) }
         (facts(repository, now))
         div .split {
-            div .stack { (history(repository, now)) (reports(repository, now)) (objects(repository)) }
+            div .stack { (history(repository, now)) (reports(repository, now)) (objects(repository)) (directories(repository)) }
             div .stack { (reasons::panel(true, &repository.conditions, now)) }
         }
     })
@@ -275,6 +278,29 @@ fn objects(repository: &Repository) -> Markup {
             section .panel aria-labelledby="objects" {
                 header { h2 #objects { "Objects" } }
                 div .body { @for objects in &repository.objects { h3 { (objects.what) } (list(&objects.objects, objects.more)) } }
+            }
+        }
+    }
+}
+
+fn directories(repository: &Repository) -> Markup {
+    let all = &repository.directories;
+    html! {
+        @if !all.is_empty() {
+            section .panel aria-labelledby="directories" {
+                header {
+                    h2 #directories { "Directories" }
+                    span .small.dim { "they match spec.paths, and are rendered separately" }
+                }
+                table {
+                    thead { tr { th scope="col" { "Directory" } th scope="col" { "Objects" } } }
+                    tbody {
+                        @for DirectorySummary { path, objects } in all.iter().take(LISTED) {
+                            tr { td { (path) } td { (objects) } }
+                        }
+                    }
+                }
+                @if all.len() > LISTED { p .note.small.dim { "and " (all.len() - LISTED) " more" } }
             }
         }
     }

@@ -24,6 +24,11 @@ impl<'a> MemoryBudget<'a> {
         self.left.get()
     }
 
+    /// Counts the bytes that earlier directories of the rendering have spent.
+    pub(super) fn has_spent(&self, bytes: usize) {
+        self.left.set(self.left.get().saturating_sub(bytes));
+    }
+
     /// Spends bytes. Freeing memory does not refund them, so the budget also bounds the work of a rendering.
     ///
     /// # Errors

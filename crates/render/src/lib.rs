@@ -20,6 +20,7 @@ mod configured;
 mod crds;
 mod decode;
 mod decryption;
+mod directories;
 mod document;
 mod error;
 mod fieldspec;
@@ -46,6 +47,7 @@ mod tests;
 mod transform;
 
 pub use closure::{Closure, PathEntry};
+pub use directories::{DirectoriesMemo, RenderedDirectories, matching_directories, render_directories};
 pub use error::{ExcerptLine, Reason, RenderError, did_you_mean};
 pub use memo::RenderMemo;
 pub use parameters::{Parameters, RandomValues};
@@ -55,6 +57,7 @@ use std::sync::Arc;
 use budget::MemoryBudget;
 use build::Build;
 use decryption::Decryption;
+use limits::MAX_RENDER_BYTES;
 use object::RenderedObject;
 use object::tree::FileTree;
 use source::Source;
@@ -113,11 +116,48 @@ pub fn render_again(
     memo: &mut RenderMemo,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Rendered, RenderError> {
+    render_one(&Input { tree, parameters, is_cancelled }, root, memo, &mut Used::default())
+}
+
+/// The input that several directories of one rendering share.
+struct Input<'a> {
+    tree: &'a FileTree,
+    parameters: &'a Parameters,
+    is_cancelled: &'a dyn Fn() -> bool,
+}
+
+/// The parts of the limits that a rendering has used.
+#[derive(Clone, Copy, Debug, Default)]
+struct Used {
+    /// The memory, in bytes.
+    bytes: usize,
+    /// The number of directories entered.
+    entered: usize,
+}
+
+/// Renders a directory within the limits that the directories before it have left, and adds what it uses.
+#[expect(
+    clippy::result_large_err,
+    reason = "one error a rendering, never in a hot path; callers match on its fields"
+)]
+fn render_one(
+    input: &Input<'_>,
+    root: &str,
+    memo: &mut RenderMemo,
+    used: &mut Used,
+) -> Result<Rendered, RenderError> {
+    let Input { tree, parameters, is_cancelled } = *input;
     let root = source::join("", root).map_err(|error| RenderError { file: root.into(), ..*error })?;
     let keys = Decryption::new(parameters.keys.as_ref());
     let source = Source::new(tree, keys, MemoryBudget::new(is_cancelled));
+    source.has_entered(used.entered);
+    source.budget.has_spent(used.bytes);
     let mut build = Build::new(source, memo.parts(parameters), parameters);
     let result = build.run(&root);
+    *used = Used {
+        bytes: MAX_RENDER_BYTES.saturating_sub(build.source.budget.left()),
+        entered: build.source.directories(),
+    };
     let result = match build.unfetched.take().or(build.undrawn.take()) {
         Some(incomplete) => Err(incomplete),
         None => {

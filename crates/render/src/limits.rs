@@ -8,6 +8,9 @@ pub(crate) const MAX_LIST_DEPTH: usize = 50;
 /// Directories that one overlay reads, counted for each read. With a chain of diamonds, the count doubles at every
 /// step.
 pub(crate) const MAX_DIRECTORIES: usize = 10_000;
+/// Directories that are rendered as one. The status of a ConfigRepo has a row of up to 250 bytes for each, together
+/// a sixth of the largest object that etcd accepts.
+pub(crate) const MAX_ROOTS: usize = 1000;
 /// Nesting of kustomizations.
 pub(crate) const MAX_NESTING: usize = 100;
 /// Links to follow to one file. This is the limit of Linux.

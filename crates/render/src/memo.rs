@@ -33,9 +33,14 @@ struct Made {
 }
 
 impl RenderMemo {
+    /// Returns true if the rendering had these parameters.
+    pub(super) fn has(&self, parameters: &Parameters) -> bool {
+        self.parameters == *parameters
+    }
+
     /// Returns the parts to reuse.
     pub(super) fn parts(&self, parameters: &Parameters) -> Parts {
-        if self.parameters == *parameters { self.parts.clone() } else { Parts::default() }
+        if self.has(parameters) { self.parts.clone() } else { Parts::default() }
     }
 
     /// Returns the objects of a rendering and its memo. An object that equals one of the last rendering shares its

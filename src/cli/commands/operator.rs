@@ -50,9 +50,10 @@ pub(crate) struct Args {
     /// URL or local directory of a repository. The operator creates or updates a ConfigRepo for it.
     #[arg(long, value_name = "URL")]
     repo: Option<String>,
-    /// Directory in the repository to render. Default: the root.
-    #[arg(long, value_name = "DIR", requires = "repo", default_value = "")]
-    path: String,
+    /// Directory in the repository to render. Default: the root. A pattern such as `clusters/*`, or several
+    /// directories, set `spec.paths`.
+    #[arg(long, value_name = "DIR", requires = "repo")]
+    path: Vec<String>,
     /// Branch of the repository to follow.
     #[arg(long, requires = "repo", default_value = "main")]
     branch: String,
@@ -230,7 +231,13 @@ async fn create_config_repo(hub: &kube::Client, args: &Args, url: &str) -> Resul
     let name = Some(name.trim_matches('-').to_owned())
         .filter(|name| !name.is_empty())
         .unwrap_or_else(|| "config".into());
-    let mut spec = json!({"url": url, "path": args.path, "ref": {"branch": args.branch}});
+    let mut spec = json!({"url": url, "ref": {"branch": args.branch}});
+    let paths = match args.path.as_slice() {
+        [] => json!({"path": ""}),
+        [path] if !path.contains('*') => json!({"path": path}),
+        paths => json!({"paths": paths}),
+    };
+    merge(&mut spec, &paths);
     if !args.report_branch.is_empty() {
         merge(&mut spec, &json!({"report": {"branch": args.report_branch}}));
     }

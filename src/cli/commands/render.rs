@@ -14,7 +14,9 @@ use sha2::{Digest as _, Sha256};
 
 use crate::cli::charts::Charts;
 use crate::cli::checkout::{HEAD, RepositoryArgs};
-use crate::cli::local_tree::{Local, draw_seed, render_directory, render_tree, with_local_paths};
+use crate::cli::local_tree::{
+    Local, directories, draw_seed, render_directory, render_tree, with_local_paths,
+};
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult, sops_keys};
 use object::text::short_commit;
@@ -27,7 +29,8 @@ const DEBOUNCE: Duration = Duration::from_millis(200);
 
 /// Print the objects of an overlay, as `kubectl kustomize` would, or of a Helm chart.
 ///
-/// A directory without a kustomization renders its manifests in the order of their names. The command
+/// A directory without a kustomization renders its manifests in the order of their names. A pattern such as
+/// `'clusters/*'` renders each directory that matches, as `spec.paths` of a ConfigRepo does. The command
 /// downloads only the charts that `helmCharts` names with a `repo` and a `version`. It runs nothing, and refuses
 /// remote bases and plugins that are programs.
 ///
@@ -35,7 +38,8 @@ const DEBOUNCE: Duration = Duration::from_millis(200);
 /// `SOPS_AGE_KEY` and `SOPS_AGE_KEY_FILE`. The output then contains their plaintext.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Directory of the overlay. With `--revision` or `--repo`, it is relative to the root of the repository.
+    /// Directory of the overlay, or a quoted pattern in which `*` matches any part of one name. With `--revision` or
+    /// `--repo`, it is relative to the root of the repository.
     #[arg(default_value = ".")]
     dir: PathBuf,
     /// Branch, tag or commit to render, instead of the files in the directory. Default with `--repo`: HEAD.
@@ -99,8 +103,9 @@ fn rendered(
         let repository = args.repository.open()?;
         let checkout = repository.checkout(args.revision.as_deref().unwrap_or(HEAD))?;
         require_directory(&args.dir, &checkout)?;
-        let (mut tree, overlay) = (checkout.tree.clone(), args.dir.to_string_lossy());
-        let (result, drawn) = render_tree(&mut tree, &overlay, seed, keys, charts);
+        let mut tree = checkout.tree.clone();
+        let directories = directories(&tree, &args.dir)?;
+        let (result, drawn) = render_tree(&mut tree, &directories, seed, keys, charts);
         (result, drawn, None)
     };
     if result.is_ok() && !drawn.is_empty() {
@@ -113,12 +118,12 @@ fn rendered(
     Ok((result, base))
 }
 
-/// Fails if a revision lacks a directory, which would otherwise look like an empty one. Rendering reports a path with
-/// `..`, which may leave the repository.
+/// Fails if a revision lacks a directory, which would otherwise look like an empty one. [`directories`] reports a
+/// pattern without a match, and rendering reports a path with `..`, which may leave the repository.
 fn require_directory(dir: &Path, checkout: &Checkout) -> Result<(), CommandError> {
     let parts = dir.components().filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir));
     let dir = parts.collect::<PathBuf>().to_string_lossy().into_owned();
-    if dir.contains("..") || checkout.tree.is_dir(&dir) {
+    if dir.contains('*') || dir.contains("..") || checkout.tree.is_dir(&dir) {
         return Ok(());
     }
     let error = anyhow!("there is no directory {dir:?} in {}", short_commit(&checkout.revision));

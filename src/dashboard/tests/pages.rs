@@ -4,7 +4,8 @@ use super::super::query::View;
 use super::{cluster, content, fleet, now, repository_page, rollout_page, table_page, view};
 use api::names::CLUSTER_SET_LABEL;
 use controllers::hub::overview::{
-    CommitSummary, ConditionSummary, GroupSummary, Overview, ReportSummary, Repository, WorkloadSummary,
+    CommitSummary, ConditionSummary, DirectorySummary, GroupSummary, Overview, ReportSummary, Repository,
+    WorkloadSummary,
 };
 use engine::rollout::ClusterState;
 use jiff::{SignedDuration, Timestamp};
@@ -89,6 +90,19 @@ fn lists_have_pages_and_filters_instead_of_a_number_of_more() {
     assert_eq!(found.matches("<a id=\"rollout:").count(), 10, "{found}");
     let last = view(View::Repositories, json!({"page": 2}), &fleet);
     assert!(last.contains("team/repo-059") && !last.contains("team/repo-049"), "{last}");
+}
+
+#[test]
+fn the_page_of_a_repository_lists_its_directories() {
+    let mut fleet = fleet(1);
+    assert!(!repository_page(&fleet).contains("Directories"));
+    let directory = |n: usize| DirectorySummary { path: format!("clusters/<c{n}>"), objects: n };
+    fleet.repositories[0].directories = (0..103).map(directory).collect();
+    let html = repository_page(&fleet);
+    assert!(
+        html.contains("<td>clusters/&lt;c99&gt;</td><td>99</td>") && html.contains("and 3 more"),
+        "{html}"
+    );
 }
 
 #[test]

@@ -43,8 +43,8 @@ use reconcile::{Controller, Plan, Query, Read, View, Watches};
 
 pub use self::cluster::{ClusterSummary, Mark, template_version};
 pub use self::repository::{
-    CommitSummary, ConditionSummary, HeldChange, HeldField, HeldFields, HeldObjects, ObjectList,
-    ReportSummary, Repository, unanswered,
+    CommitSummary, ConditionSummary, DirectorySummary, HeldChange, HeldField, HeldFields, HeldObjects,
+    ObjectList, ReportSummary, Repository, unanswered,
 };
 
 /// Reads the input of an [`Overview`] without writing anything. It fills the caches of a process that shows the

@@ -96,7 +96,7 @@ fn links_that_multiply_the_files_of_a_chart_are_refused() {
 }
 
 /// Returns the archive of a chart with one ConfigMap.
-fn archive(version: &str) -> Vec<u8> {
+pub(super) fn archive(version: &str) -> Vec<u8> {
     let mut tar = Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     let chart = format!("{{apiVersion: v2, name: web, version: {version}}}");
     let map = TEMPLATE.replace("{{ include \"common\" . }}", version);

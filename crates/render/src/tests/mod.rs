@@ -3,6 +3,7 @@
 mod budget;
 mod charts;
 mod decryption;
+mod directories;
 mod golden;
 mod memo;
 mod resources;

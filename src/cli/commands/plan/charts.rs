@@ -10,7 +10,7 @@ use crate::cli::CommandError;
 use crate::cli::charts::Charts;
 use crate::cli::local_tree::add_charts;
 use api::gitops::v1alpha1::ConfigRepo;
-use controllers::hub::config_repo::chart_digest;
+use controllers::hub::config_repo::{chart_digest, directories};
 use object::tree::{Checkout, FileTree, TreeEntry};
 use object::{Key, KeyFiles};
 use render::Parameters;
@@ -31,8 +31,9 @@ pub(super) fn with_charts(
     let Checkout { revision, mut tree } = Checkout::clone(checkout);
     for repo in repos {
         let parameters = Parameters { keys: keys.get(&Key::of(repo)).cloned(), ..Parameters::default() };
-        let path = repo.spec.path.trim_start_matches('/');
-        add_charts(&mut tree, path, &parameters, &mut charts.borrow_mut())?;
+        // The plan reports a directory that does not exist.
+        let directories = directories(&repo.spec, &tree).unwrap_or_default();
+        add_charts(&mut tree, &directories, &parameters, &mut charts.borrow_mut())?;
         let pinned = repo.status.iter().flat_map(|status| &status.charts);
         for one in pinned.filter(|one| !one.digest.is_empty()) {
             let Some(archive) = tree.charts().get(&one.chart) else { continue };

@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::gitops_conditions::READY;
-use object::text::short_commit;
+use object::text::{plain, short_commit};
 use object::{Key, Metadata as _, Object};
 
 use crate::cli::connect::HubArgs;
@@ -16,7 +16,7 @@ use crate::cli::writer::{Format, list, print};
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
 
-/// List ConfigRepos with their commits and states.
+/// List ConfigRepos with their commits and states, and the directories of one with `spec.paths`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Name of the ConfigRepo to show.
@@ -52,6 +52,9 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         }
         let header = ["NAME", "READY", "SUSPENDED", "APPLIED", "SINCE", "MESSAGE"].map(str::to_owned);
         ui.text(table([header].into_iter().chain(repos.iter().map(row))))?;
+        if args.name.is_some() {
+            repos.iter().try_for_each(|repo| ui.text(directories(repo)))?;
+        }
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -69,4 +72,15 @@ fn row(repo: &ConfigRepo) -> [String; 6] {
         applied.since.map_or_else(|| "-".to_owned(), |since| age(since.0, now())),
         ready.map_or("no operator has read it yet", |ready| &ready.message).replace('\n', " "),
     ]
+}
+
+/// Returns the table of the directories that match `spec.paths`; empty without such a list.
+fn directories(repo: &ConfigRepo) -> String {
+    let all = repo.status.as_ref().map(|status| status.paths.as_slice()).unwrap_or_default();
+    if all.is_empty() {
+        return String::new();
+    }
+    let header = ["DIRECTORY", "OBJECTS"].map(str::to_owned);
+    let rows = all.iter().map(|one| [plain(&one.path, one.path.len()), one.objects.to_string()]);
+    format!("\n{}", table([header].into_iter().chain(rows)))
 }

@@ -40,6 +40,10 @@ kind! {
     {
         "rule": "!has(self.report) || !has(self.report.secretRef) || !has(self.secretRef) || self.report.secretRef.name != self.secretRef.name",
         "message": "reading and writing require different secrets: rendering must not have write access to the repository"
+    },
+    {
+        "rule": "!has(self.path) || self.path == '' || !has(self.paths) || self.paths.size() == 0",
+        "message": "set path or paths, not both"
     }
 ]))]
 pub struct ConfigRepoSpec {
@@ -58,6 +62,16 @@ pub struct ConfigRepoSpec {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub path: String,
+    /// Directories to render instead of `path`, each on its own. In a pattern such as `clusters/*`, `*` matches any
+    /// part of one name, except a leading dot. Each entry must match a directory. The directories share the limits
+    /// of one, and no two may contain the same object.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 64),
+        inner(length(min = 1, max = 1024)),
+        extend("x-kubernetes-list-type" = "atomic")
+    )]
+    pub paths: Vec<String>,
     /// Namespace of the namespaced objects that name none, and of the release if `path` is a Helm chart. If empty, the namespace of the
     /// ConfigRepo, and `default` for a release. Releases of a kustomization have their own namespaces. Argo CD calls this
     /// `destination.namespace`.
@@ -205,6 +219,7 @@ impl Default for ConfigRepoSpec {
             url: String::new(),
             r#ref: GitRef { branch: "main".into(), ..GitRef::default() },
             path: String::new(),
+            paths: Vec::new(),
             default_namespace: String::new(),
             interval: one_minute(),
             secret_ref: None,

@@ -40,6 +40,10 @@ pub struct ConfigRepoStatus {
     /// Number of objects that the ConfigRepo owns. Its ConfigRepoInventories list them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<i32>,
+    /// Directories that match `spec.paths`, in the last commit that was applied, also if only in part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "atomic"))]
+    pub paths: Vec<RenderedPath>,
     /// Owned objects as earlier versions of the operator recorded them. The next plan moves them into
     /// ConfigRepoInventories.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -143,6 +147,19 @@ pub struct RecentResult {
         skip_serializing_if = "Option::is_none"
     )]
     pub since: Option<Time>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// A directory that was rendered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RenderedPath {
+    /// Path of the directory, cut to 200 characters. `.` is the root of the repository.
+    pub path: String,
+    /// Number of objects in the commit.
+    pub objects: i32,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]

@@ -26,7 +26,7 @@ pub use config_repo_report::{
 pub use config_repo_status::{
     ApprovedDeletions, ChangedField, ConfigRepoStatus, CorrectedObject, DriftStatus, HeldChanges,
     HeldDeletions, InventoryEntry, ListedObjects, PushedReport, RandomValues, RecentDeletion, RecentResult,
-    RemoteChart, ReportStatus, Revision, SharedChange, UnchangeableObject, UnhealthyObjects,
+    RemoteChart, RenderedPath, ReportStatus, Revision, SharedChange, UnchangeableObject, UnhealthyObjects,
 };
 pub use ignored_fields::IgnoredFields;
 pub use rollout_policy::{

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 
+use super::paths::{self, Paths};
 use super::random_values;
 use crate::followed::{follows, url_of};
-use api::gitops::v1alpha1::ConfigRepo;
+use api::gitops::v1alpha1::{ConfigRepo, RenderedPath};
 use engine::sync::{Desired, ObjectId, Problem};
-use object::text;
 use object::tree::Checkout;
-use object::{Key, Metadata as _};
+use object::{Key, Metadata as _, RenderedObject};
 use reconcile::{Cancel, Memo, Read, ReadErrorReason, Source, SourceIdentity, View};
-use render::{Closure, Parameters, RenderError, RenderMemo, render_again};
+use render::{Closure, DirectoriesMemo, Parameters, RenderError, RenderedDirectories, render_directories};
 
 /// Maximum number of objects in a repository. The caches hold each object twice, from the commit and from the hub,
 /// which takes 100 MB for 5,000 objects of 10 kB.
@@ -41,8 +41,8 @@ pub(super) enum Incomplete {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Completion {
     repo: Key,
-    /// The directory to render.
-    path: String,
+    /// The directories to render.
+    paths: Paths,
     /// The namespace for objects that set none.
     namespace: String,
     /// True if the objects must be in the namespace of the ConfigRepo.
@@ -55,11 +55,13 @@ struct Completion {
 #[derive(Clone, Debug)]
 struct CompletedCommit {
     completion: Completion,
+    /// The directories that were rendered, and the numbers of their objects.
+    directories: BTreeMap<String, usize>,
     /// `None` if the commit could not be rendered.
     closure: Option<Arc<Closure>>,
     completed: Completed,
-    /// The parts of the last rendering, of this commit or an earlier one.
-    memo: Arc<RenderMemo>,
+    /// The last renderings of the directories, from this commit or an earlier one.
+    memo: DirectoriesMemo,
 }
 
 /// Returns the source, if it matches the current spec.
@@ -92,6 +94,22 @@ pub(super) fn completed(repo: &ConfigRepo, checkout: &Arc<Checkout>, view: &impl
 pub(super) fn charts(repo: &ConfigRepo, checkout: &Arc<Checkout>, view: &impl View) -> Read<Vec<String>> {
     let memo = view.memo(Completion::of(repo, checkout, view))?;
     Ok(memo.closure.as_ref().map(|closure| closure.charts()).unwrap_or_default())
+}
+
+/// Returns the directories from which a completed commit was rendered, if the spec has patterns for them.
+///
+/// # Errors
+/// Fails if a read must be repeated.
+pub(super) fn paths(
+    repo: &ConfigRepo,
+    checkout: &Arc<Checkout>,
+    view: &impl View,
+) -> Read<Vec<RenderedPath>> {
+    if repo.spec.paths.is_empty() {
+        return Ok(Vec::new());
+    }
+    let memo = view.memo(Completion::of(repo, checkout, view))?;
+    Ok(paths::rows(&memo.directories))
 }
 
 /// Returns the combined objects of several ConfigRepos of one repository, for each of several commits. A commit
@@ -142,8 +160,8 @@ impl Memo for Completion {
     type Output = CompletedCommit;
 
     fn input(&self) -> String {
-        let Self { repo, path, namespace, is_confined, parameters: _, checkout } = self;
-        format!("{repo} {path} {namespace} {is_confined} {}", checkout.revision)
+        let Self { repo, paths, namespace, is_confined, parameters: _, checkout } = self;
+        format!("{repo} {paths} {namespace} {is_confined} {}", checkout.revision)
     }
 
     fn deadline(&self) -> SignedDuration {
@@ -155,13 +173,15 @@ impl Memo for Completion {
         if let Some(last) = last.filter(|last| last.holds_for(self)) {
             return CompletedCommit { completion: self.clone(), ..last.clone() };
         }
-        let mut memo = last.map(|last| RenderMemo::clone(&last.memo)).unwrap_or_default();
-        let (closure, completed) = match self.render(&mut memo, last, cancel) {
-            Ok((closure, desired)) => (Some(Arc::new(closure)), desired),
-            Err(incomplete) => (None, Err(incomplete)),
+        let mut memo = last.map(|last| last.memo.clone()).unwrap_or_default();
+        let (directories, closure, completed) = match self.render(&mut memo, cancel) {
+            Ok(RenderedDirectories { rendered, directories }) => {
+                (directories, Some(Arc::new(rendered.closure)), self.complete(rendered.objects, last))
+            }
+            Err(incomplete) => (BTreeMap::new(), None, Err(incomplete)),
         };
         let completed = completed.map(Arc::new);
-        CompletedCommit { completion: self.clone(), closure, completed, memo: Arc::new(memo) }
+        CompletedCommit { completion: self.clone(), directories, closure, completed, memo }
     }
 }
 
@@ -180,7 +200,7 @@ impl Completion {
         let source = source(repo, view);
         Self {
             repo: Key::of(repo),
-            path: directory(repo),
+            paths: Paths::of(&repo.spec),
             namespace: namespace.to_owned(),
             is_confined: !repo.spec.service_account_name.is_empty(),
             parameters: Parameters {
@@ -192,32 +212,30 @@ impl Completion {
         }
     }
 
-    /// Renders the commit, reusing parts of the last rendering, and completes the objects that differ.
-    fn render(
-        &self,
-        memo: &mut RenderMemo,
-        last: Option<&CompletedCommit>,
-        cancel: &Cancel,
-    ) -> Result<(Closure, Result<Desired, Incomplete>), Incomplete> {
-        let (path, tree) = (self.path.as_str(), &self.checkout.tree);
+    /// Renders the commit, reusing parts of the last rendering.
+    fn render(&self, memo: &mut DirectoriesMemo, cancel: &Cancel) -> Result<RenderedDirectories, Incomplete> {
         let failed = |message: String| Incomplete::of(vec![Problem::of_commit("RenderFailed", message)]);
-        if !tree.is_dir(path) && !path.contains("..") {
-            let path = text::plain(path, 200);
-            return Err(failed(format!(
-                "spec.path: there is no directory {path:?} in the repository; commit it, or correct spec.path"
-            )));
-        }
-        let rendered = render_again(tree, path, &self.parameters, memo, &|| cancel.is_cancelled());
+        let tree = &self.checkout.tree;
+        let directories = self.paths.directories(tree).map_err(failed)?;
         let rendered =
-            rendered.map_err(|error| match (error.charts.is_empty(), error.undrawn.is_empty()) {
-                (false, _) => Incomplete::Unfetched(Arc::new(error.charts)),
-                (true, false) => Incomplete::Undrawn(Arc::new(error.undrawn)),
-                (true, true) => failed(one_line(&error)),
-            })?;
-        if rendered.objects.len() > MAX_OBJECTS {
+            render_directories(tree, &directories, &self.parameters, memo, &|| cancel.is_cancelled());
+        rendered.map_err(|error| match (error.charts.is_empty(), error.undrawn.is_empty()) {
+            (false, _) => Incomplete::Unfetched(Arc::new(error.charts)),
+            (true, false) => Incomplete::Undrawn(Arc::new(error.undrawn)),
+            (true, true) => failed(one_line(&error)),
+        })
+    }
+
+    /// Completes the rendered objects that differ from those of the last commit.
+    fn complete(
+        &self,
+        rendered: Vec<Arc<RenderedObject>>,
+        last: Option<&CompletedCommit>,
+    ) -> Result<Desired, Incomplete> {
+        if rendered.len() > MAX_OBJECTS {
             let message = format!(
                 "the repository renders to {} objects, but at most {MAX_OBJECTS} are allowed; split it into several ConfigRepos",
-                rendered.objects.len()
+                rendered.len()
             );
             return Err(Incomplete::of(vec![Problem::of_commit("TooManyObjects", message)]));
         }
@@ -226,9 +244,8 @@ impl Completion {
             (&completion.repo, &completion.namespace) == (&self.repo, &self.namespace)
         });
         let last = last.and_then(|last| last.completed.as_deref().ok());
-        let desired =
-            Desired::complete(&self.repo, &self.namespace, rendered.objects, self.is_confined, last);
-        Ok((rendered.closure, desired.map_err(Incomplete::of)))
+        let desired = Desired::complete(&self.repo, &self.namespace, rendered, self.is_confined, last);
+        desired.map_err(Incomplete::of)
     }
 }
 
@@ -236,19 +253,16 @@ impl CompletedCommit {
     /// Returns true if a completion with other inputs has the same result. A failed rendering is valid only for
     /// its own commit.
     fn holds_for(&self, completion: &Completion) -> bool {
-        let Completion { repo, path, namespace, is_confined, parameters, checkout } = &self.completion;
-        let is_same_spec = (repo, path, namespace, is_confined)
-            == (&completion.repo, &completion.path, &completion.namespace, &completion.is_confined);
+        let Completion { repo, paths, namespace, is_confined, parameters, checkout } = &self.completion;
+        let is_same_spec = (repo, paths, namespace, is_confined)
+            == (&completion.repo, &completion.paths, &completion.namespace, &completion.is_confined);
+        let tree = &completion.checkout.tree;
+        let has_same_directories =
+            || paths.directories(tree).is_ok_and(|found| found.iter().eq(self.directories.keys()));
         let is_same_tree = Arc::ptr_eq(checkout, &completion.checkout)
-            || self.closure.as_ref().is_some_and(|closure| closure.holds_in(&completion.checkout.tree));
+            || self.closure.as_ref().is_some_and(|closure| closure.holds_in(tree) && has_same_directories());
         is_same_spec && is_same_tree && *parameters == completion.parameters
     }
-}
-
-/// Returns the directory of a ConfigRepo in its repository. It is empty for the root, also for `.` and `/`.
-pub(super) fn directory(repo: &ConfigRepo) -> String {
-    let segments = repo.spec.path.split('/').filter(|segment| !matches!(*segment, "" | "."));
-    segments.collect::<Vec<_>>().join("/")
 }
 
 /// Returns the problem of a ConfigRepo that follows its own reports: each would be a new commit to apply.
@@ -285,7 +299,7 @@ mod tests {
         let checkout = Arc::new(Checkout { revision: "1".into(), tree });
         Completion {
             repo: Key::namespaced("config", "fleet"),
-            path: path.into(),
+            paths: Paths::One(path.into()),
             namespace: "config".into(),
             is_confined: false,
             parameters: Parameters::default(),
@@ -316,6 +330,23 @@ mod tests {
         let confined = Completion { is_confined: true, ..first.completion.clone() }
             .compute(Some(&first), &Cancel::default());
         assert!(!Arc::ptr_eq(first.completed.as_ref().unwrap(), confined.completed.as_ref().unwrap()));
+    }
+
+    #[test]
+    fn a_new_directory_that_matches_completes_the_commit_again() {
+        let matching = |files: &[(&str, &[u8])]| {
+            let paths = Paths::Matching(vec!["clusters/*".into()]);
+            Completion { paths, ..completion("", files) }
+        };
+        let files: &[(&str, &[u8])] = &[("clusters/eu/a.yaml", A), ("clusters/us/b.yaml", B)];
+        let first = matching(&files[..1]).compute(None, &Cancel::default());
+        let unrelated = [files[0], ("README.md", B)];
+        let unrelated = matching(&unrelated).compute(Some(&first), &Cancel::default());
+        assert!(Arc::ptr_eq(first.completed.as_ref().unwrap(), unrelated.completed.as_ref().unwrap()));
+        let second = matching(files).compute(Some(&first), &Cancel::default());
+        assert_eq!(second.directories, [("clusters/eu".into(), 1), ("clusters/us".into(), 1)].into());
+        let [one, other] = [&first, &second].map(|memo| &memo.completed.as_ref().unwrap().objects[0]);
+        assert!(Arc::ptr_eq(one, other), "the unchanged directory shares its objects");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::commit;
+use super::paths::directories;
 use super::refusal::{RefusedField, TYPED_PATCH};
 use super::report::{conclude, failed_fetch};
 use super::status::{
@@ -125,7 +126,8 @@ fn refused(
         return (String::new(), object.origin.clone());
     };
     let suggestion = field.suggestion(&object.object, desired).map(|hint| format!("; {hint}"));
-    (suggestion.unwrap_or_default(), field.location(object, &checkout.tree, &commit::directory(repo)))
+    let directories = directories(&repo.spec, &checkout.tree).unwrap_or_default();
+    (suggestion.unwrap_or_default(), field.location(object, &checkout.tree, &directories))
 }
 
 /// Returns true if a plan has applied any object of its commit.

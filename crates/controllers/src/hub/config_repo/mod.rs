@@ -20,6 +20,7 @@ mod inventory;
 mod loosening;
 mod moves;
 mod observe;
+mod paths;
 mod permission;
 mod plan;
 mod policy;
@@ -36,6 +37,7 @@ pub use charts::chart_digest;
 pub use depends::is_same_source;
 pub(super) use identity::RepoIdentity;
 use index::RepoIndex;
+pub use paths::directories;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;

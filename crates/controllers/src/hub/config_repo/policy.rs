@@ -39,6 +39,7 @@ pub(super) fn sync_policy(repo: &ConfigRepo) -> Result<SyncPolicy, Problem> {
         // Read by `commit`.
         r#ref: _,
         path: _,
+        paths: _,
         default_namespace: _,
         service_account_name,
         // Read by `plan`, `read` and `deletion`.

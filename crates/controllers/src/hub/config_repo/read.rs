@@ -12,7 +12,7 @@ use super::identity::RepoIdentity;
 use super::inventory::Recorded;
 use super::random_values;
 use super::status::revision;
-use api::gitops::v1alpha1::{ConfigRepo, Revision};
+use api::gitops::v1alpha1::{ConfigRepo, RenderedPath, Revision};
 use engine::sync::{self, ApplyRule, Desired, DesiredObject};
 use object::Gvk;
 use object::text::short_commit;
@@ -30,6 +30,8 @@ pub(super) struct Commit<'a> {
     pub(super) unmet: Option<Gate>,
     /// Its objects; none if it is incomplete.
     pub(super) desired: Arc<Desired>,
+    /// The directories that match `spec.paths`.
+    pub(super) paths: Vec<RenderedPath>,
     /// The remote charts that it refers to, as far as they are known.
     pub(super) charts: Vec<String>,
     /// The reason that it has no objects.
@@ -55,10 +57,13 @@ impl<'a> Commit<'a> {
         let recorded = Recorded::of(repo, view)?;
         let unmet = depends::unmet(repo, checkout, view)?;
         let mut charts = charts::requested(repo);
+        let mut paths = Vec::new();
         let (desired, incomplete) = match commit::completed(repo, checkout, view)? {
-            Ok(desired) if charts.is_empty() => (desired, None),
             Ok(desired) => {
-                charts = commit::charts(repo, checkout, view)?;
+                paths = commit::paths(repo, checkout, view)?;
+                if !charts.is_empty() {
+                    charts = commit::charts(repo, checkout, view)?;
+                }
                 (desired, None)
             }
             Err(Incomplete::Problems(problems)) => (Arc::default(), Some(Gate::Refused(problems.to_vec()))),
@@ -73,7 +78,7 @@ impl<'a> Commit<'a> {
                 }
             },
         };
-        Ok(Self { repo, source, checkout, identity, recorded, unmet, desired, charts, incomplete })
+        Ok(Self { repo, source, checkout, identity, recorded, unmet, desired, paths, charts, incomplete })
     }
 
     /// Returns the kinds of the objects that it wants and of those that the ConfigRepo owns.

@@ -1,5 +1,7 @@
 //! Finds the repository's field that an API server rejects, and suggests the intended name.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use yaml::{Node, Value as YamlValue};
 
@@ -45,17 +47,22 @@ impl RefusedField {
         (!parts.is_empty()).then_some(Self(parts))
     }
 
-    /// Returns the line of the field in the object's file, or in another file below `directory` that patches the
+    /// Returns the line of the field in the object's file, or in another file below `directories` that patches the
     /// object. If the field is missing, returns the line of its closest existing parent.
-    pub(super) fn location(&self, object: &DesiredObject, tree: &FileTree, directory: &str) -> Location {
+    pub(super) fn location(
+        &self,
+        object: &DesiredObject,
+        tree: &FileTree,
+        directories: &BTreeSet<String>,
+    ) -> Location {
         let origin = &object.origin;
         let found = read(tree, &origin.file).and_then(|documents| {
             let document = document_at(&documents, origin.line)?;
             self.line(document, &object.object)
         });
         let patch = || {
-            let files =
-                tree.below(directory).map(|(path, _)| path).filter(|path| is_yaml(path)).take(MAX_FILES);
+            let files = directories.iter().flat_map(|dir| tree.below(dir)).map(|(path, _)| path);
+            let files = files.filter(|path| is_yaml(path)).take(MAX_FILES);
             let mut files = files.filter_map(|file| Some((file, read(tree, file)?)));
             files.find_map(|(file, documents)| {
                 let documents = documents.iter().filter(|document| is_about(document, &object.object));

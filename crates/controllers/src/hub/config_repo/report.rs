@@ -158,6 +158,7 @@ impl<'a> Outcome<'a> {
                     observation.as_ref().filter(|it| it.differing.is_empty())
                 {
                     status.partial = None;
+                    status.paths.clone_from(&commit.paths);
                     status.applied = commit.revision(status.applied.as_ref(), now);
                     record_health(&mut status, commit, sync, now);
                 }
@@ -306,6 +307,7 @@ impl Planned<'_> {
             return;
         }
         record_inventory(status, sync);
+        status.paths.clone_from(&commit.paths);
         record_deletions(status, commit, sync);
         record_health(status, commit, sync, now);
         status.recreate.clear();

@@ -32,6 +32,7 @@ mod moves;
 mod moves_awaited;
 mod observe;
 mod partial;
+mod paths;
 mod permission;
 mod random_values;
 mod rendering;

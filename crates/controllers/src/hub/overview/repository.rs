@@ -9,8 +9,8 @@ use api::Condition;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{
     ChangedField, ConfigRepo, ConfigRepoStatus, CorrectedObject, HeldChanges, HeldDeletions, InventoryEntry,
-    ListedObjects, PushedReport, RecentDeletion, RecentResult, ReportStatus, Revision, SharedChange,
-    UnhealthyObjects,
+    ListedObjects, PushedReport, RecentDeletion, RecentResult, RenderedPath, ReportStatus, Revision,
+    SharedChange, UnhealthyObjects,
 };
 use api::names::{APPROVE_DELETION_ANNOTATION, gitops_conditions};
 use engine::plural::counted;
@@ -66,6 +66,8 @@ pub struct Repository {
     /// The fields that the waiting plan changes. Omitted in the JSON of `wheelwright status`.
     #[serde(skip)]
     pub held_fields: HeldFields,
+    /// The directories that match `spec.paths`, with the numbers of their objects.
+    pub directories: Vec<DirectorySummary>,
     /// The last results of commits, newest first.
     pub history: Vec<CommitSummary>,
     /// Other objects in the status: unhealthy, corrected, recreated and deleted ones.
@@ -314,6 +316,22 @@ impl HeldObjects {
     }
 }
 
+/// A directory that was rendered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DirectorySummary {
+    /// The path; `.` for the root of the repository.
+    pub path: String,
+    /// The number of its objects.
+    pub objects: usize,
+}
+
+impl DirectorySummary {
+    fn new(RenderedPath { path, objects, unknown: _ }: &RenderedPath) -> Self {
+        Self { path: plain(path, MESSAGE), objects: number(*objects) }
+    }
+}
+
 /// The result of a commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -374,6 +392,7 @@ impl Repository {
             held_plan: status.held_plan,
             held_changes: ObjectList::from_held_changes(&held_changes),
             held_fields: HeldFields::from_held_changes(&held_changes),
+            directories: status.paths.iter().map(DirectorySummary::new).collect(),
             history,
             objects,
             report: self::report(&report),
@@ -481,6 +500,15 @@ mod tests {
         };
         let newest = result(&new, "RenderFailed", "2026-01-02T03:04:05Z");
         assert_eq!(repository.history, [newest, result(&old, "Applied", "")]);
+    }
+
+    #[test]
+    fn directories_match_the_status() {
+        let paths = json!([{"path": "addons", "objects": 1}, {"path": "clusters/\u{202e}eu", "objects": 12}]);
+        let repo = json!({"metadata": {"name": "r"}, "spec": {"url": "https://git.example.com/f.git"}, "status": {"paths": paths}});
+        let repository = Repository::from_config_repo(&serde_json::from_value(repo).unwrap());
+        let directory = |path: &str, objects| DirectorySummary { path: path.into(), objects };
+        assert_eq!(repository.directories, [directory("addons", 1), directory("clusters/eu", 12)]);
     }
 
     #[test]
