@@ -22,11 +22,18 @@ use yaml::{self, Value, documents};
 const MANAGED_BY: &str = "kustomize-(devel)";
 
 impl Build<'_> {
-    /// Renders a directory.
+    /// Renders a directory, with the directories whose manifests its objects contain.
     ///
     /// # Errors
     /// Fails on the first mistake, with its location.
     pub(super) fn run(&mut self, dir: &str) -> Result<Vec<Resource>> {
+        let mut resources = self.overlay(dir)?;
+        resources.iter_mut().try_for_each(|resource| self.wrap(resource))?;
+        Ok(resources)
+    }
+
+    fn overlay(&mut self, dir: &str) -> Result<Vec<Resource>> {
+        (self.metadata, self.schemas) = Default::default();
         let Some((file, kustomization)) = self.kustomization_of(dir)? else {
             return if self.is_chart(dir)? { self.chart_alone(dir) } else { self.plain(dir) };
         };

@@ -21,6 +21,8 @@ pub(super) struct Build<'a> {
     pub metadata: BuildMetadata,
     /// The kustomizations being read, outermost first.
     pub stack: Vec<Frame>,
+    /// The directories being rendered as manifests of an object, outermost first.
+    pub wrapped: Vec<String>,
     /// The parts that are already rendered.
     pub parts: Parts,
     pub parameters: &'a Parameters,
@@ -50,8 +52,8 @@ impl Frame {
 impl<'a> Build<'a> {
     /// Prepares to render an overlay.
     pub(super) fn new(source: Source<'a>, parts: Parts, parameters: &'a Parameters) -> Self {
-        let (schemas, metadata, stack) = Default::default();
-        Self { source, schemas, metadata, stack, parts, parameters, undrawn: None, unfetched: None }
+        let (schemas, metadata, stack, wrapped) = Default::default();
+        Self { source, schemas, metadata, stack, wrapped, parts, parameters, undrawn: None, unfetched: None }
     }
 
     /// Reads the objects of a file, and charges their memory to the budget.

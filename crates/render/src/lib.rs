@@ -45,6 +45,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod transform;
+mod wrapped;
 
 pub use closure::{Closure, PathEntry};
 pub use directories::{DirectoriesMemo, RenderedDirectories, matching_directories, render_directories};

@@ -1,7 +1,6 @@
 //! Directories and charts of an overlay. Each is accumulated separately, and reused until a file that it read
 //! changes.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::accumulator::ResAccumulator;
@@ -84,25 +83,41 @@ impl Build<'_> {
     ) -> Result<Vec<Resource>> {
         let options = HelmChart { location: Location::default(), field: String::new(), ..chart.clone() };
         let key = format!("{dir}\0{chart_home}\0{options:?}");
-        let fits = |part: &&Arc<Part>| part.spent <= self.source.budget.left();
+        self.remembered(key, |build| build.inflate(dir, chart, chart_home))
+    }
+
+    /// Makes objects, or reuses those that were made with the same key from the same files.
+    pub(super) fn remembered(
+        &mut self,
+        key: String,
+        make: impl FnOnce(&mut Self) -> Result<Vec<Resource>>,
+    ) -> Result<Vec<Resource>> {
+        let fits = |part: &&Arc<Part>| {
+            part.spent <= self.source.budget.left() && self.source.may_enter(part.directories)
+        };
         let last = || self.parts.last.get(&key).filter(|part| self.source.holds(&part.closure));
         if let Some(part) = self.parts.current.get(&key).or_else(last).filter(fits).cloned() {
             self.source.budget.spend(part.spent)?;
+            self.source.has_entered(part.directories);
             self.source.has_read(&part.closure);
             self.parts.keep_whole(&key, &part);
+            self.parts.inner.extend(part.parts.iter().cloned());
             self.parts.inner.insert(key);
             return Ok(part.accumulated.resmap.clone().into_vec());
         }
-        let left = self.source.budget.left();
+        let (left, entered) = (self.source.budget.left(), self.source.directories());
+        let around = std::mem::take(&mut self.parts.inner);
         self.source.begin();
-        let result = self.inflate(dir, chart, chart_home);
+        let result = make(self);
         let closure = self.source.end();
+        let parts = std::mem::replace(&mut self.parts.inner, around);
+        self.parts.inner.extend(parts.iter().cloned());
         let mut accumulated = ResAccumulator::default();
         accumulated.resmap.append(result?)?;
         let made = accumulated.resmap.clone().into_vec();
         let spent = left.saturating_sub(self.source.budget.left());
-        let part = Part { accumulated, closure, spent, directories: 0, height: 0, parts: BTreeSet::new() };
-        self.parts.keep(&key, Arc::new(part));
+        let directories = self.source.directories() - entered;
+        self.parts.keep(&key, Arc::new(Part { accumulated, closure, spent, directories, height: 0, parts }));
         self.parts.inner.insert(key);
         Ok(made)
     }

@@ -7,3 +7,4 @@ mod directories;
 mod golden;
 mod memo;
 mod resources;
+mod wrapped;
