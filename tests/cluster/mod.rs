@@ -24,6 +24,7 @@
 //! succeeds. When a journey fails, its commands and the state of the clusters are printed.
 
 mod addons;
+mod charts;
 mod how_to;
 mod install;
 mod lifecycle;
