@@ -123,13 +123,14 @@ impl ArtifactRepository {
         let invalid = |reason: &str| Error::Url(format!("invalid repository URL: {reason}"));
         let address = url.strip_prefix(SCHEME).ok_or_else(|| invalid("it does not start with oci://"))?;
         // The rules for hosts are the same.
-        Remote::parse(&format!("https://{address}"))?;
+        let host = Remote::parse(&format!("https://{address}"))?.host();
         let path = address.split_once('/').map_or("", |(_, path)| path);
         let is_path = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '.' | '_' | '-' | '/');
         if path.is_empty() || path.ends_with('/') || !path.chars().all(is_path) {
             let reason = "use oci://HOST/REPOSITORY in lower case; a tag or digest belongs into spec.ref, --revision or --head";
             return Err(invalid(reason));
         }
+        let downloads = Downloads { credentials: downloads.credentials.certified_for(host), ..downloads };
         Ok(Self { address: address.to_owned(), downloads, blobs, keys })
     }
 

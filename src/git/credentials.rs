@@ -31,6 +31,8 @@ pub struct Credentials {
     known_hosts: KnownHosts,
     authorities: Option<String>,
     client_certificate: Option<(String, String)>,
+    /// The host that may see the client certificate in a download, with its port if it has one.
+    certified_host: Option<String>,
     proxy: Option<Proxy>,
     registries: RegistryLogins,
 }
@@ -115,6 +117,7 @@ impl Credentials {
                 .map_err(|e| Error::Credentials(format!("key known_hosts of the Secret: {e}")))?,
             authorities: field(&["ca.crt"])?,
             client_certificate,
+            certified_host: None,
             proxy: proxy.transpose()?,
             registries: match field(&[".dockerconfigjson"])? {
                 Some(config) => RegistryLogins::parse(&config).map_err(|reason| {
@@ -154,6 +157,20 @@ impl Credentials {
     pub(crate) fn without_login(&self) -> Self {
         let (authorities, proxy) = (self.authorities.clone(), self.proxy.clone());
         Self { authorities, proxy, ..Self::default() }
+    }
+
+    /// Lets downloads from a host use the client certificate.
+    #[must_use]
+    pub(super) fn certified_for(self, host: Option<String>) -> Self {
+        Self { certified_host: host, ..self }
+    }
+
+    /// Returns what downloads from a host use: the certificate authorities, the proxy, and the client certificate if it
+    /// is for this host.
+    pub(super) fn for_download(&self, host: Option<String>) -> Self {
+        let is_certified = host.is_some() && host == self.certified_host;
+        let client_certificate = self.client_certificate.clone().filter(|_| is_certified);
+        Self { client_certificate, ..self.without_login() }
     }
 
     /// Reads the certificates and the proxy in the Secret of a receiver of notifications.
@@ -386,6 +403,20 @@ mod tests {
         let config = r#"{"auths": {"registry.example": {"username": "me", "password": "hunter22"}}}"#;
         let host = secret(&[(".dockerconfigjson", config)]).unwrap();
         assert_eq!(host.hide(&text), "no [redacted] here, [redacted], Basic [redacted], [redacted]");
+    }
+
+    #[test]
+    fn a_download_uses_the_client_certificate_only_for_its_own_host() {
+        let keys = [("tls.crt", "x"), ("tls.key", "y"), ("ca.crt", "a"), ("password", "hunter22")];
+        let [own, other] = ["registry.example:5000", "registry.example"].map(|host| Some(host.to_owned()));
+        let certified = secret(&keys).unwrap().certified_for(own.clone());
+        assert_eq!(certified.for_download(own.clone()).client_certificate(), Some(("x", "y")));
+        for (credentials, host) in [(&certified, other), (&certified, None), (&secret(&keys).unwrap(), None)]
+        {
+            assert_eq!(credentials.for_download(host).client_certificate(), None);
+        }
+        let download = certified.for_download(own);
+        assert_eq!((download.authorities(), download.authorization()), (Some("a"), None));
     }
 
     #[test]

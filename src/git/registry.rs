@@ -40,7 +40,8 @@ const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// The connections for downloads.
 #[derive(Debug)]
 pub struct Downloads {
-    /// The certificate authorities and the proxy for all servers. Callers choose the login for a host.
+    /// The certificate authorities and the proxy for all servers, and the client certificate for one of them. Callers
+    /// choose the login for a host.
     pub credentials: Credentials,
     /// The addresses that connections may be opened to.
     pub egress: Egress,
@@ -359,7 +360,8 @@ impl Downloads {
         };
         let transport = TransportLimits { total: REQUEST_TIMEOUT, ..TransportLimits::default() };
         let limits = SessionLimits { transport, egress: self.egress.clone(), arrivals: &self.arrivals };
-        let session = Session::new(remote, self.credentials.without_login(), limits, self.cancel.clone())?;
+        let credentials = self.credentials.for_download(remote.host());
+        let session = Session::new(remote, credentials, limits, self.cancel.clone())?;
         get(&session, &target, headers, limit)
     }
 }

@@ -6,12 +6,12 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::git::Egress;
 use crate::git::registry::digest_of;
 use crate::git::tests::charts::page;
 use crate::git::tests::cosign::{self, Signer};
 use crate::git::tests::forge::Forge;
 use crate::git::tests::web::{Behavior, Page, Web};
-use crate::git::{Credentials, Egress};
 
 /// A registry that asks for a login, and the files on disk.
 struct Fixture {
@@ -38,8 +38,12 @@ fn manifest(archive: &[u8], size: usize) -> String {
 
 impl Fixture {
     fn start() -> Self {
-        let (forge, pages) = (Forge::new(), Arc::new(Mutex::new(Vec::new())));
-        let web = Web::start(&forge, Behavior { pages: Arc::clone(&pages), ..Behavior::default() });
+        Self::of(Behavior::default())
+    }
+
+    fn of(behavior: Behavior) -> Self {
+        let (forge, pages) = (Forge::new(), Arc::clone(&behavior.pages));
+        let web = Web::start(&forge, behavior);
         Self { _forge: forge, web, pages, dir: tempfile::tempdir().unwrap() }
     }
 
@@ -79,12 +83,16 @@ impl Fixture {
     }
 
     fn open(&self, login: (&str, &str)) -> ArtifactRepository {
+        self.open_with(login, &[])
+    }
+
+    /// Opens the repository with more keys in the Secret.
+    fn open_with(&self, login: (&str, &str), further: &[(&str, &str)]) -> ArtifactRepository {
         let config = serde_json::json!({"auths": {self.web.address.to_string(): {"username": login.0, "password": login.1}}});
+        let config = config.to_string();
+        let keys = [&[(".dockerconfigjson", config.as_str())], further].concat();
         let downloads = Downloads {
-            credentials: Credentials::from_secret(
-                &self.web.secret(&[(".dockerconfigjson", &config.to_string())]),
-            )
-            .unwrap(),
+            credentials: self.web.credentials(&keys),
             egress: Egress::Hosts { names: Vec::new(), loopback: true },
             cancel: CancellationToken::new(),
             arrivals: Arc::default(),
@@ -119,6 +127,18 @@ fn a_private_artifact_is_downloaded_once_and_read_again_from_disk() {
     assert_eq!(repository.checkout(&fetched.revision), Some(fetched));
     assert_eq!(repository.checkout(&format!("latest@{}", digest_of(b""))), None);
     assert_eq!(fixture.fetch(&latest).unwrap_err().reason(), "RefNotFound");
+}
+
+#[test]
+fn a_registry_gets_the_client_certificate_that_it_asks_for() {
+    let fixture = Fixture::of(Behavior { client_certificate: true, ..Behavior::default() });
+    let packed = archive("1");
+    let digest = fixture.serves_artifact("latest", &packed, &packed);
+    let latest = ArtifactRef::tag("latest").unwrap();
+    let repository = fixture.open_with(("me", "hunter22"), &fixture.web.client_certificate());
+    let fetched = repository.fetch(&latest, History::default(), None).unwrap();
+    assert_eq!(fetched.revision, format!("latest@{digest}"));
+    assert_eq!(fixture.fetch(&latest).unwrap_err().reason(), "SourceUnreachable", "no certificate");
 }
 
 #[test]

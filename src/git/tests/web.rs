@@ -174,7 +174,7 @@ impl Web {
     }
 
     /// Returns credentials that trust the server, with additional keys in the Secret.
-    pub(super) fn credentials(&self, further: &[(&str, &str)]) -> Credentials {
+    pub(crate) fn credentials(&self, further: &[(&str, &str)]) -> Credentials {
         Credentials::from_secret(&self.secret(further)).unwrap()
     }
 
@@ -186,7 +186,7 @@ impl Web {
     }
 
     /// Returns a client certificate and its key, as keys of a Secret.
-    pub(super) fn client_certificate(&self) -> [(&str, &str); 2] {
+    pub(crate) fn client_certificate(&self) -> [(&str, &str); 2] {
         [("tls.crt", &self.client.certificate), ("tls.key", &self.client.key)]
     }
 
