@@ -126,7 +126,7 @@ async fn a_cluster_manager_changes_operators_twice_and_its_fleet_stays() {
     drop(ours);
     fleet.wheelwright(&format!("uninstall --namespace {HUB}"));
     hub.reconcile().await;
-    hub.start_parts();
+    hub.start_parts().await;
     fleet.decides(REGISTRATION, 2).await;
     fleet.works("c1", "one", "3").await;
     assert_eq!(identities(&spoke.kubectl), renewed);

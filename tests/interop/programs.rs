@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -87,6 +88,7 @@ fn start_operator(cluster: &Cluster, dir: &Directory, part: &str, command: &str)
     kubectl.run(&["create", "namespace", OPERATORS]);
     let file = |name: &str| config.join(name).to_str().unwrap().to_owned();
     kubectl.run(&["apply", "--server-side", "-k", &file("crds")]);
+    kubectl.finds(&[format!("{}s.operator.open-cluster-management.io", part.replace('-', ""))]);
     for name in ["rbac/cluster_role.yaml", "rbac/cluster_role_binding.yaml"] {
         kubectl.run(&["apply", "-f", &file(name)]);
     }
@@ -137,7 +139,7 @@ impl OcmHub {
         kubectl.run(&["patch", "clustermanager", "cluster-manager", "--type=merge", "-p", &patch]);
         let mut hub = Self { kubectl, parts: BTreeMap::new(), _nodes: nodes, dir, cluster };
         hub.installed_by(operator).await;
-        hub.start_parts();
+        hub.start_parts().await;
         eventually("the hub has its default set", async || {
             exists(&hub.kubectl, &["managedclusterset", "default"])
         })
@@ -162,8 +164,8 @@ impl OcmHub {
     }
 
     /// Starts the webhooks and controllers that OCM's operator installed.
-    pub(super) fn start_parts(&mut self) {
-        self.parts.insert("webhooks", start_webhooks(&self.cluster, &self.dir));
+    pub(super) async fn start_parts(&mut self) {
+        self.parts.insert("webhooks", start_webhooks(&self.cluster, &self.dir).await);
         CONTROLLERS.into_iter().for_each(|name| self.start_controller(name));
     }
 
@@ -191,7 +193,7 @@ impl OcmHub {
 }
 
 /// Starts the webhooks, and replaces references to their Services with the port that they listen on.
-fn start_webhooks(cluster: &Cluster, dir: &Directory) -> Running {
+async fn start_webhooks(cluster: &Cluster, dir: &Directory) -> Running {
     let (kubectl, port) = (cluster.kubectl(), free_port());
     let root = dir.path("webhooks");
     write_account(&root, cluster, "registration-webhook-sa", HUB);
@@ -202,33 +204,30 @@ fn start_webhooks(cluster: &Cluster, dir: &Directory) -> Running {
     command.arg(format!("--port={port}")).arg(format!("--certdir={}", root.display()));
     command.env("KUBECONFIG", root.join(".kube/config"));
     let running = Running::spawn(&mut command, "webhooks", &dir.path(""), &root);
-    let replace = |kind: &str, name: &str, change: &dyn Fn(&mut Value)| {
-        let mut object: Value =
-            serde_json::from_str(&kubectl.run(&["get", kind, name, "-o", "json"])).unwrap();
-        change(&mut object);
-        kubectl.run_with(&["replace", "-f", "-"], &object.to_string());
-    };
+    eventually("the webhooks respond", async || TcpStream::connect(("127.0.0.1", port)).is_ok()).await;
     let ca = STANDARD.encode(cluster.ca_pem());
-    let point = |config: &mut Value| {
-        let path = config["service"]["path"].as_str().unwrap().to_owned();
-        *config = json!({"url": format!("https://127.0.0.1:{port}{path}"), "caBundle": ca});
+    // Changes only the references, because other clients write the objects too.
+    let point = |kind: &str, name: &str, places: &[String]| {
+        let object: Value = serde_json::from_str(&kubectl.run(&["get", kind, name, "-o", "json"])).unwrap();
+        let change = |place: &String| {
+            let service = object.pointer(place).unwrap()["service"]["path"].as_str().unwrap();
+            let config = json!({"url": format!("https://127.0.0.1:{port}{service}"), "caBundle": ca});
+            json!({"op": "replace", "path": place, "value": config})
+        };
+        let changes = json!(places.iter().map(change).collect::<Vec<_>>()).to_string();
+        kubectl.run(&["patch", kind, name, "--type=json", "-p", &changes]);
     };
     for kind in ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"] {
-        for name in kubectl.run(&["get", kind, "-o", "name"]).lines() {
-            let name = name.rsplit('/').next().unwrap();
-            replace(kind, name, &|object| {
-                object["webhooks"]
-                    .as_array_mut()
-                    .unwrap()
-                    .iter_mut()
-                    .for_each(|one| point(&mut one["clientConfig"]));
-            });
+        let list: Value = serde_json::from_str(&kubectl.run(&["get", kind, "-o", "json"])).unwrap();
+        for object in list["items"].as_array().unwrap() {
+            let count = object["webhooks"].as_array().unwrap().len();
+            let places: Vec<_> = (0..count).map(|index| format!("/webhooks/{index}/clientConfig")).collect();
+            point(kind, object["metadata"]["name"].as_str().unwrap(), &places);
         }
     }
     for name in ["managedclusteraddons", "clustermanagementaddons"] {
-        replace("crd", &format!("{name}.addon.open-cluster-management.io"), &|object| {
-            point(&mut object["spec"]["conversion"]["webhook"]["clientConfig"]);
-        });
+        let crd = format!("{name}.addon.open-cluster-management.io");
+        point("crd", &crd, &["/spec/conversion/webhook/clientConfig".to_owned()]);
     }
     running
 }

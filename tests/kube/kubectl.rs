@@ -3,10 +3,11 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Instant;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-use super::assets;
+use super::{POLL, READY_WITHIN, assets};
 
 /// kubectl with one kubeconfig file.
 pub(crate) struct Kubectl {
@@ -28,9 +29,21 @@ impl Kubectl {
         command
     }
 
-    /// Runs kubectl and returns its standard output; panics if it fails.
+    /// Runs kubectl and returns its standard output; panics if it fails. If the API server does not respond, reads are
+    /// repeated, because a busy machine leaves it without CPU time.
     pub(crate) fn run(&self, args: &[&str]) -> String {
-        Self::text(args, self.command(args).output().unwrap())
+        let deadline = Instant::now() + READY_WITHIN;
+        loop {
+            let output = self.command(args).output().unwrap();
+            let error = String::from_utf8_lossy(&output.stderr);
+            let is_away = ["Unable to connect to the server", "etcdserver: request timed out"]
+                .iter()
+                .any(|words| error.contains(words));
+            if args.first() != Some(&"get") || !is_away || Instant::now() > deadline {
+                return Self::text(args, output);
+            }
+            std::thread::sleep(POLL);
+        }
     }
 
     /// Runs kubectl with a document on its standard input.
@@ -38,11 +51,31 @@ impl Kubectl {
         Self::text(args, self.output_with(args, document))
     }
 
-    /// Installs custom resource definitions and waits until they are served.
+    /// Installs custom resource definitions and waits until their kinds can be used.
     pub(crate) fn install(&self, definitions: impl Iterator<Item = CustomResourceDefinition>) {
-        let definitions: Vec<String> = definitions.map(|crd| serde_json::to_string(&crd).unwrap()).collect();
-        self.run_with(&["apply", "--server-side", "-f", "-"], &definitions.join("\n"));
-        self.run(&["wait", "--for=condition=Established", "crd", "--all"]);
+        let definitions: Vec<CustomResourceDefinition> = definitions.collect();
+        let documents: Vec<String> =
+            definitions.iter().map(|crd| serde_json::to_string(crd).unwrap()).collect();
+        self.run_with(&["apply", "--server-side", "-f", "-"], &documents.join("\n"));
+        let kinds = definitions.iter().map(|crd| format!("{}.{}", crd.spec.names.plural, crd.spec.group));
+        self.finds(&kinds.collect::<Vec<_>>());
+    }
+
+    /// Waits until clients discover kinds, named as `plural.group`. The API server establishes a definition before that.
+    pub(crate) fn finds(&self, kinds: &[String]) {
+        let deadline = Instant::now() + READY_WITHIN;
+        loop {
+            let output =
+                self.command(&["api-resources", "--cached=false", "--output=name"]).output().unwrap();
+            let known = String::from_utf8(output.stdout).unwrap();
+            let missing: Vec<_> =
+                kinds.iter().filter(|kind| !known.lines().any(|line| line == *kind)).collect();
+            if missing.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "the API server does not serve {missing:?}");
+            std::thread::sleep(POLL);
+        }
     }
 
     /// Runs kubectl with a document on its standard input, and accepts any outcome.
