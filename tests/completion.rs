@@ -7,6 +7,7 @@ use std::process::Command;
 use crate::cli::Cli;
 use crate::kube::Kubectl;
 use crate::rollout::stopped_hub;
+use crate::wait::eventually;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_wheelwright");
 
@@ -31,13 +32,14 @@ async fn bash_completes_commands_and_the_names_of_a_hub() {
         bash(dir.path(), &script)
     };
     let hub = format!("--kubeconfig {}", kubeconfig.display());
-    let offered = |words: &str, name: &str| {
-        let shown = candidates(words);
-        assert!(shown.lines().any(|line| line == name), "{words}: {shown}");
+    // A hub that takes too long to answer offers no names.
+    let offered = async |words: &str, name: &str| {
+        eventually(&format!("{words} {name}"), async || candidates(words).lines().any(|line| line == name))
+            .await;
     };
-    offered("wheelwright", "status");
-    offered(&format!("wheelwright rollout status {hub}"), "managed-serviceaccount");
-    offered(&format!("wheelwright explain placement {hub}"), "fleet/aws");
+    offered("wheelwright", "status").await;
+    offered(&format!("wheelwright rollout status {hub}"), "managed-serviceaccount").await;
+    offered(&format!("wheelwright explain placement {hub}"), "fleet/aws").await;
     let unreachable = candidates("wheelwright rollout status --kubeconfig missing");
     assert!(!unreachable.contains("managed-serviceaccount"), "{unreachable}");
 }

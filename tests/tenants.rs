@@ -183,7 +183,7 @@ subjects:
     prepare_hub(&hub);
     let tenant = TENANT.replace("team", "default") + "---" + THINGS;
     kubectl.run_with(&["apply", "--server-side", "-f", "-"], &tenant);
-    kubectl.run(&["wait", "--for=condition=Established", "crd/things.example.com"]);
+    kubectl.finds(&["things.example.com".to_owned()]);
     let mut repository = Repository::create(dir.path());
     let thing = "{apiVersion: example.com/v1, kind: Thing, metadata: {name: all, namespace: default}}";
     repository.write("app/thing.yaml", thing);

@@ -39,7 +39,7 @@ impl User {
         }
         symlink(programs, self.path("ocm")).unwrap();
         self.run("kubectl apply -k ocm/cluster-manager");
-        self.run("kubectl wait crd/clustermanagers.operator.open-cluster-management.io --for=condition=Established");
+        self.eventually("kubectl api-resources --cached=false", "clustermanagers ");
         let sample = "operator_open-cluster-management_clustermanagers.cr.yaml";
         self.run(&format!(
             "sed s/:latest/:v1.2.0/ ocm/cluster-manager/samples/{sample} | kubectl apply -f -"
@@ -55,9 +55,7 @@ impl User {
         for cluster in ["c1", "c2"] {
             let kubectl = format!("kubectl --context {cluster}");
             self.run(&format!("{kubectl} apply -k ocm/klusterlet"));
-            self.run(&format!(
-                "{kubectl} wait crd/klusterlets.operator.open-cluster-management.io --for=condition=Established"
-            ));
+            self.eventually(&format!("{kubectl} api-resources --cached=false"), "klusterlets ");
             self.run(&format!("{kubectl} create namespace open-cluster-management-agent"));
             self.run(&format!(
                 "{kubectl} -n open-cluster-management-agent create secret generic bootstrap-hub-kubeconfig \

@@ -284,7 +284,7 @@ async fn definitions_that_are_removed_and_come_back_otherwise_cost_nothing_else(
     let kubectl = fleet.kubectl();
     let define = |definition: &str| {
         kubectl.run_with(&["apply", "--server-side", "-f", "-"], definition);
-        kubectl.run(&["wait", "--for=condition=Established", "crd", "--all"]);
+        kubectl.establishes();
     };
     let has_widget = async |namespace: &[&str]| {
         let args = [&["get", "widgets.example.com", "w"], namespace].concat();

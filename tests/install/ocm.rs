@@ -46,9 +46,7 @@ fn install_definitions(kubectl: &Kubectl, conversion: &Value) {
         definition["spec"]["conversion"] = conversion.clone();
         kubectl.run_with(&["apply", "-f", "-"], &definition.to_string());
     }
-    for kind in KINDS {
-        kubectl.run(&["wait", "crd", kind, "--for=condition=Established", "--timeout=60s"]);
-    }
+    kubectl.finds(&KINDS.map(str::to_owned));
 }
 
 /// Returns the contents of the stored objects.

@@ -63,17 +63,28 @@ impl Kubectl {
 
     /// Waits until clients discover kinds, named as `plural.group`. The API server establishes a definition before that.
     pub(crate) fn finds(&self, kinds: &[String]) {
+        let list = ["api-resources", "--cached=false", "--output=name"];
+        self.until(&list, |output| {
+            let known = String::from_utf8_lossy(&output.stdout);
+            kinds.iter().all(|kind| known.lines().any(|line| line == *kind))
+        });
+    }
+
+    /// Waits until all custom resource definitions are established. kubectl fails if one has no conditions yet.
+    pub(crate) fn establishes(&self) {
+        let wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=5s"];
+        self.until(&wait, |output| output.status.success());
+    }
+
+    /// Runs kubectl until its output is as expected.
+    fn until(&self, args: &[&str], is_expected: impl Fn(&Output) -> bool) {
         let deadline = Instant::now() + READY_WITHIN;
         loop {
-            let output =
-                self.command(&["api-resources", "--cached=false", "--output=name"]).output().unwrap();
-            let known = String::from_utf8(output.stdout).unwrap();
-            let missing: Vec<_> =
-                kinds.iter().filter(|kind| !known.lines().any(|line| line == *kind)).collect();
-            if missing.is_empty() {
+            let output = self.command(args).output().unwrap();
+            if is_expected(&output) {
                 return;
             }
-            assert!(Instant::now() < deadline, "the API server does not serve {missing:?}");
+            assert!(Instant::now() < deadline, "waited in vain for kubectl {args:?}: {output:?}");
             std::thread::sleep(POLL);
         }
     }

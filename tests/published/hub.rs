@@ -189,7 +189,7 @@ impl Hub {
         if !definitions.is_empty() {
             self.apply(&definitions.join("\n---\n"));
         }
-        self.kubectl.run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]);
+        self.kubectl.establishes();
         self.kubectl.run_with(&["apply", "--validate=warn", "-f", "-"], &rest.join("\n---\n"));
     }
 

@@ -81,7 +81,7 @@ impl Hub {
         let admin = server.admin_kubeconfig_yaml().unwrap();
         std::fs::write(&kubeconfig, &admin).unwrap();
         let kubectl = Kubectl::new(&kubeconfig, dir.path("kubectl-home"));
-        program::install(&kubectl).await;
+        program::install(&kubectl);
         for namespace in [FLEET, helm::NAMESPACE] {
             kubectl.run(&["create", "namespace", namespace]);
         }
@@ -106,7 +106,7 @@ impl Hub {
     async fn start(name: &str) -> Self {
         let cluster = Cluster::start(name).await;
         let (dir, kubectl) = (Directory::new(name), cluster.kubectl());
-        program::install(&kubectl).await;
+        program::install(&kubectl);
         kubectl.run(&["create", "namespace", FLEET]);
         install_operator(&cluster);
         let account = account_kubeconfig(&cluster, "wheelwright-operator", helm::NAMESPACE);

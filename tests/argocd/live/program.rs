@@ -11,7 +11,6 @@ use super::NAMESPACE;
 use crate::klusterlet::pod::account_kubeconfig;
 use crate::kube::{Cluster, Kubectl, built, free_port};
 use crate::running::Running;
-use crate::wait::eventually;
 
 /// The account of the ApplicationSet controller, to which Wheelwright's chart grants a Role.
 const GENERATOR: &str = "argocd-applicationset-controller";
@@ -25,18 +24,13 @@ fn assets() -> &'static Path {
 
 /// Installs Argo CD's prerequisites on a cluster, with Wheelwright's health checks and support for charts in
 /// kustomizations as in docs/argocd.md.
-pub(super) async fn install(kubectl: &Kubectl) {
+pub(super) fn install(kubectl: &Kubectl) {
     kubectl.run(&["create", "namespace", NAMESPACE]);
     for kind in ["application", "applicationset", "appproject"] {
         let file = assets().join(format!("crds/{kind}-crd.yaml"));
         kubectl.run(&["apply", "--server-side", "-f", file.to_str().unwrap()]);
     }
-    let wait = ["wait", "--for=condition=Established", "crd", "--all"];
-    // kubectl fails if a CRD has no conditions yet.
-    eventually("the kinds of Argo CD are served", async || {
-        kubectl.command(&wait).output().unwrap().status.success()
-    })
-    .await;
+    kubectl.establishes();
     for part in ["config", "generator", "generator-cluster"] {
         let directory = assets().join(part);
         kubectl.run(&["apply", "-n", NAMESPACE, "-k", directory.to_str().unwrap()]);

@@ -34,7 +34,7 @@ async fn the_argo_cd_of_a_cluster_runs_the_applications_of_the_hub() {
     let spoke = Cluster::start("argo-pull-spoke").await;
     let on_spoke = spoke.kubectl();
     on_spoke.install(crds::spoke().into_iter());
-    program::install(&on_spoke).await;
+    program::install(&on_spoke);
     let _argo_cd = ArgoCd::start(&spoke, &hub.dir.path("argo-cd-of-the-cluster"));
     hub.join_with("c1", spoke.client().await, Vec::new()).await;
     let labels = json!({"metadata": {"labels": {"environment": "prod"}}});
