@@ -56,6 +56,9 @@ pub(crate) struct Args {
     cluster: HubArgs,
 }
 
+/// The annotation that names the container to choose if a pod has several.
+const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
+
 /// A program that runs in pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Program {
@@ -87,12 +90,13 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     block_on(async {
         let namespace = args.namespace.as_deref().unwrap_or(args.program.namespace());
         let pods: Api<Pod> = Api::namespaced(args.cluster.connect().await?, namespace);
-        let names = args.pods(&pods, namespace).await?;
+        let found = args.pods(&pods, namespace).await?;
         let (mut logs, mut unread) = (Vec::new(), 0);
-        for name in &names {
-            match pods.log_stream(name, &args.parameters()).await {
+        for pod in &found {
+            let name = pod.name();
+            match pods.log_stream(name, &args.parameters(pod)).await {
                 Ok(log) => {
-                    let start = if names.len() > 1 { format!("{name} ") } else { String::new() };
+                    let start = if found.len() > 1 { format!("{name} ") } else { String::new() };
                     let lines =
                         log.lines().map_ok(move |line| format!("{start}{}", plain(&line, LONGEST_LINE)));
                     logs.push(lines.boxed());
@@ -123,11 +127,11 @@ async fn print(
 }
 
 impl Args {
-    /// Returns the names of the pods.
+    /// Returns the pods of the program.
     ///
     /// # Errors
     /// Fails if there is none.
-    async fn pods(&self, pods: &Api<Pod>, namespace: &str) -> Result<Vec<String>, CommandError> {
+    async fn pods(&self, pods: &Api<Pod>, namespace: &str) -> Result<Vec<Pod>, CommandError> {
         let label = format!("app.kubernetes.io/name={}", self.program.label());
         let list = pods.list(&ListParams::default().labels(&label)).await;
         let list = list.map_err(failed(format!("list the pods of {namespace}")))?;
@@ -137,11 +141,16 @@ impl Args {
                         a pod logs to its standard error";
             return Err(CommandError::hinted(error, hint));
         }
-        Ok(list.items.iter().map(|pod| pod.name().to_owned()).collect())
+        Ok(list.items)
     }
 
-    fn parameters(&self) -> LogParams {
+    /// Returns the parameters for the log of a pod: of the container that kubectl would choose, because a pod can have
+    /// injected ones.
+    fn parameters(&self, pod: &Pod) -> LogParams {
+        let named = || pod.metadata.annotations.as_ref()?.get(DEFAULT_CONTAINER).cloned();
+        let first = || Some(pod.spec.as_ref()?.containers.first()?.name.clone());
         LogParams {
+            container: named().or_else(first),
             follow: self.follow,
             previous: self.previous,
             since_seconds: self.since.map(|since| since.as_secs()),

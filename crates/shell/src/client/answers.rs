@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 use tower::{BoxError, Service};
 
 use super::super::REQUEST_TIMEOUT;
-use super::connections::is_watch;
+use super::connections::is_stream;
 
 /// The largest response: a page of 500 objects of 16 KiB, or several of the largest objects in etcd. The client
 /// reads longer lists in smaller pages. A response takes three times as much memory while it is read, and all
@@ -47,7 +47,7 @@ pub(crate) fn retry_after(error: &kube::Error) -> Duration {
     Duration::from_secs(seconds.into())
 }
 
-/// A service that rejects responses beyond the limits. For a watch, its reader limits the body.
+/// A service that rejects responses beyond the limits. For a watch or a log, its reader limits the body.
 #[derive(Clone)]
 pub(super) struct Answers<S>(S);
 
@@ -74,14 +74,14 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let is_watch = is_watch(&request);
+        let is_stream = is_stream(&request);
         let sent = self.0.call(request);
         let deadline = Instant::now() + REQUEST_TIMEOUT;
         Box::pin(async move {
             let response = timeout_at(deadline, sent).await.map_err(|_| AnswerError::Late)?;
             let (head, body) = response.map_err(Into::into)?.into_parts();
             let is_refusal = head.status.is_client_error() || head.status.is_server_error();
-            if is_watch && !is_refusal {
+            if is_stream && !is_refusal {
                 return Ok(Response::from_parts(head, body.map_err(Into::into).boxed_unsync()));
             }
             let limit = if is_refusal { REFUSAL_BYTES } else { ANSWER_BYTES };

@@ -59,7 +59,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
         self: Arc<Self>,
         request: Request<Body>,
     ) -> Result<Response<impl HttpBody<Data = Bytes, Error = hyper::Error> + Send>, BoxError> {
-        let (client, permit) = match is_watch(&request) {
+        let (client, permit) = match is_stream(&request) {
             true => self.for_a_watch(),
             false => (self.requests.clone(), None),
         };
@@ -95,10 +95,12 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
     }
 }
 
-/// Returns true if a request is for a watch.
-pub(super) fn is_watch<B>(request: &Request<B>) -> bool {
+/// Returns true if a request is for a watch or for the log of a pod, whose response has no known end.
+pub(super) fn is_stream<B>(request: &Request<B>) -> bool {
+    let mut path = request.uri().path().rsplit('/');
+    let is_log = path.next() == Some("log") && path.nth(1) == Some("pods");
     let query = request.uri().query().unwrap_or_default();
-    query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))
+    is_log || query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))
 }
 
 #[cfg(test)]

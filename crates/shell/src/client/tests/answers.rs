@@ -1,10 +1,10 @@
 //! Tests late and long responses and refusals, with a paused clock.
 
-use futures::StreamExt as _;
+use futures::{AsyncBufReadExt as _, StreamExt as _};
 use http_body_util::StreamBody;
 use hyper::body::Frame;
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::ListParams;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{ListParams, LogParams};
 use kube::{Client, Error};
 use serde_json::json;
 use tower::service_fn;
@@ -50,6 +50,21 @@ async fn a_request_that_is_not_answered_to_its_end_fails() {
     assert_eq!(started.elapsed(), 3 * REQUEST_TIMEOUT);
     let watched = ask("/api/v1/pods?limit=1&watch=true", || Some(Response::new(unfinished())));
     assert!(tokio::time::timeout(10 * REQUEST_TIMEOUT, watched).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_is_read_as_it_arrives() {
+    let service = service_fn(|_: Request<Body>| async { Ok::<_, BoxError>(Response::new(unfinished())) });
+    let pods: kube::Api<Pod> =
+        kube::Api::namespaced(Client::new(Answers::new(service), "default"), "default");
+    for follow in [true, false] {
+        let parameters = LogParams { follow, ..LogParams::default() };
+        let mut lines = pods.log_stream("a", &parameters).await.unwrap().lines();
+        assert_eq!(lines.next().await.unwrap().unwrap(), "{}");
+        assert!(tokio::time::timeout(10 * REQUEST_TIMEOUT, lines.next()).await.is_err(), "the log goes on");
+    }
+    let pod = pods.get("log").await.unwrap_err();
+    assert_eq!(pod.to_string(), "ServiceError: the API server did not respond within 30s");
 }
 
 #[tokio::test]
