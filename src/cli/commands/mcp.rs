@@ -43,10 +43,7 @@ const READS: &[(&str, &[&str])] = &[
     ("events", &["about", "namespace", "warnings"]),
     ("doctor", &[]),
     ("plan", &["head", "config_repo", "report", "report_path"]),
-    (
-        "simulate rollout",
-        &["report", "report_path", "name", "placement", "strategy", "revision", "until_done"],
-    ),
+    ("simulate rollout", &["report", "report_path", "name", "placement", "revision", "until_done"]),
 ];
 /// The commands that approve. A client must give every argument, so that it approves only what it has seen.
 const APPROVALS: &[(&str, &[&str])] =
@@ -169,7 +166,7 @@ impl Server {
         });
         let late = || anyhow!("the command has not finished after {} s", TIME_LIMIT.as_secs());
         let (output, errors, status) = finished.await.map_err(|_| late())??;
-        let is_error = errors.lines().any(|line| line.starts_with("error: "));
+        let is_error = status.code().is_none() || errors.lines().any(|line| line.starts_with("error: "));
         let text = match status.code() {
             Some(0) => output,
             Some(code) => format!("{output}{errors}exit status {code}\n"),
