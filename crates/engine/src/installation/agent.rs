@@ -25,11 +25,12 @@ pub struct AgentInstallation<'a> {
 }
 
 /// Returns the image of agents next to an operator's image: `wheelwright-agent` with the same tag. An image with
-/// another name or without a tag is returned as is, because the operator's image runs agents too.
+/// another name, without a tag or with a digest is returned as is, because the operator's image runs agents too.
 pub fn agent_image(operator: &str) -> String {
-    let (tagged, _digest) = operator.split_once('@').unwrap_or((operator, ""));
-    match tagged.rsplit_once(':') {
-        Some((repository, tag)) if repository.rsplit('/').next() == Some("wheelwright") => {
+    match operator.rsplit_once(':') {
+        Some((repository, tag))
+            if !operator.contains('@') && repository.rsplit('/').next() == Some("wheelwright") =>
+        {
             format!("{repository}-agent:{tag}")
         }
         _ => operator.to_owned(),
@@ -90,7 +91,8 @@ mod tests {
     fn the_image_of_agents_is_next_to_the_operators_unless_that_has_another_name() {
         for (operator, agent) in [
             ("wheelwright:0.1.0", "wheelwright-agent:0.1.0"),
-            ("example.com:5000/a/wheelwright:1@sha256:00", "example.com:5000/a/wheelwright-agent:1"),
+            ("example.com:5000/a/wheelwright:1", "example.com:5000/a/wheelwright-agent:1"),
+            ("a/wheelwright:1@sha256:00", "a/wheelwright:1@sha256:00"),
             ("example.com/mirrored-wheelwright:1", "example.com/mirrored-wheelwright:1"),
             ("example.com:5000/wheelwright", "example.com:5000/wheelwright"),
             ("example.com/wheelwright@sha256:00", "example.com/wheelwright@sha256:00"),
