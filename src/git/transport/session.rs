@@ -298,7 +298,14 @@ impl Session {
         &self,
         step: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        let longest = self.limits.connect;
+        self.limit(self.limits.connect, step).await
+    }
+
+    async fn limit<T>(
+        &self,
+        longest: Duration,
+        step: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
         let late = |_| Err(self.unreachable(format!("no response within {} s", longest.as_secs_f32())));
         timeout(longest, step).await.unwrap_or_else(late)
     }
@@ -332,7 +339,7 @@ impl Session {
     /// # Errors
     /// Returns the failure of the request.
     pub(super) fn run<T>(&self, request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        self.wait_to_connect(request)
+        self.wait(self.limit(self.limits.idle, request))
             .map_err(|error| self.explain(&git2::Error::from_str(&error.to_string())))
     }
 

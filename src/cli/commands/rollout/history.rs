@@ -1,6 +1,7 @@
 //! `wheelwright rollout history`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
@@ -38,8 +39,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     report_path: Option<String>,
     /// Maximum number of states to show.
-    #[arg(long, value_name = "NUMBER", default_value_t = 20)]
-    limit: usize,
+    #[arg(long, value_name = "NUMBER", default_value = "20")]
+    limit: NonZeroUsize,
     /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -125,7 +126,7 @@ impl Args {
             let Some(workload) = add_ons.remove(name).or_else(|| replica_sets.remove(name)) else { continue };
             let state = State { time: change.time, report: change.commit, commit: commit.applied, workload };
             // The older report is the one in which the state began.
-            let is_full = states.len() == self.limit;
+            let is_full = states.len() == self.limit.get();
             match states.last_mut() {
                 Some(newer) if newer.workload == state.workload && newer.commit == state.commit => {
                     *newer = state

@@ -56,6 +56,19 @@ fn an_error_of_a_server_shows_none_of_the_values_of_the_secret() {
     }
 }
 
+/// The limit for a connection is shorter, and does not apply to the response.
+#[test]
+fn a_server_has_the_idle_time_to_respond_to_a_request() {
+    let egress = Egress::Hosts { names: Vec::new(), loopback: false };
+    let (connect, idle) = (Duration::from_secs(3600), Duration::ZERO);
+    let transport = TransportLimits { connect, idle, ..TransportLimits::default() };
+    let limits = SessionLimits { transport, egress, arrivals: &Arc::default() };
+    let remote = Remote::parse("https://git.example.com/a").unwrap();
+    let session = Session::new(remote, Credentials::default(), limits, CancellationToken::new()).unwrap();
+    let error = session.run(std::future::pending::<Result<(), Error>>()).unwrap_err();
+    assert!(error.to_string().contains("no response within 0 s"), "{error}");
+}
+
 #[test]
 fn a_response_to_a_push_may_take_longer_than_one_to_a_fetch() {
     let mut session = session(Egress::Hosts { names: Vec::new(), loopback: false });
