@@ -339,4 +339,15 @@ mod tests {
             assert_eq!(line(tool, arguments).unwrap_err(), expected);
         }
     }
+
+    /// Text in a repository can make an assistant call a tool.
+    #[test]
+    fn no_tool_reads_a_file_that_its_client_names() {
+        for tool in tools(true) {
+            for argument in &tool.arguments {
+                let values = argument.get_value_names().unwrap_or_default();
+                assert!(!values.iter().any(|value| value == "FILE"), "{} {}", tool.words, argument.get_id());
+            }
+        }
+    }
 }
