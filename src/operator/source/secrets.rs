@@ -12,7 +12,7 @@ use kube::{Api, Client};
 use tokio::time::{sleep, timeout};
 
 use crate::git::{Credentials, Error};
-use crate::shell::{REQUEST_TIMEOUT, now};
+use crate::shell::{REQUEST_TIMEOUT, message, now};
 use api::gitops::v1alpha1::ConfigRepo;
 use controllers::{decryption, random_values};
 use object::{Key, KeyFiles, Seed};
@@ -38,7 +38,7 @@ impl Secrets {
     /// Reads credentials. Without a Secret, they are empty.
     ///
     /// # Errors
-    /// Returns [`Error::Credentials`] if the Secret cannot be read or is invalid.
+    /// See [`Secrets::read`]. Also returns [`Error::Credentials`] if the Secret is invalid.
     pub(super) async fn credentials(&self, secret: Option<&Key>) -> Result<Credentials, Error> {
         match secret {
             Some(secret) => Ok(Credentials::from_secret(&self.read(secret).await?)?.at(now())),
@@ -55,7 +55,8 @@ impl Secrets {
     /// Reads the data of a Secret.
     ///
     /// # Errors
-    /// Returns [`Error::Credentials`] if the Secret cannot be read.
+    /// Returns [`Error::Credentials`] if the Secret does not exist or the operator may not read it, and
+    /// [`Error::Unreachable`] if the hub does not respond or fails.
     pub(super) async fn read(&self, key: &Key) -> Result<SecretData, Error> {
         Ok(self.get(key).await?.data.unwrap_or_default())
     }
@@ -126,22 +127,36 @@ impl Secrets {
     }
 
     async fn get(&self, key: &Key) -> Result<Secret, Error> {
-        let Key { namespace, name } = key;
-        self.get_opt(key).await?.ok_or_else(|| {
-            let reason = "it does not exist; create it";
-            Error::Credentials(format!("cannot read the Secret {namespace}/{name}: {reason}"))
-        })
+        let missing = || unusable(key, "it does not exist; create it");
+        self.get_opt(key).await?.ok_or_else(missing)
     }
 
     async fn get_opt(&self, key: &Key) -> Result<Option<Secret>, Error> {
-        let Key { namespace, name } = key;
-        let refuse = |reason: String| {
-            Error::Credentials(format!("cannot read the Secret {namespace}/{name}: {reason}"))
-        };
-        let secrets: Api<Secret> = Api::namespaced(self.hub.clone(), namespace);
-        let secret = timeout(REQUEST_TIMEOUT, secrets.get_opt(name))
+        let secrets: Api<Secret> = Api::namespaced(self.hub.clone(), &key.namespace);
+        let secret = timeout(REQUEST_TIMEOUT, secrets.get_opt(&key.name))
             .await
-            .map_err(|_| refuse("the hub does not respond".into()))?;
-        secret.map_err(|error| refuse(crate::shell::message(&error)))
+            .map_err(|_| unreadable(key, "it does not respond"))?;
+        secret.map_err(|error| {
+            let reason = message(&error);
+            match error {
+                kube::Error::Api(refusal) if refusal.code == 403 => unusable(key, &reason),
+                _ => unreadable(key, &reason),
+            }
+        })
     }
 }
+
+/// Returns the error for a Secret that a person has to fix.
+fn unusable(key: &Key, reason: &str) -> Error {
+    Error::Credentials(format!("cannot read the Secret {key}: {reason}"))
+}
+
+/// Returns the error for a Secret that can be read once the hub responds again.
+fn unreadable(key: &Key, reason: &str) -> Error {
+    let url = "the API server of the hub".to_owned();
+    Error::Unreachable { url, reason: format!("cannot read the Secret {key}: {reason}") }
+}
+
+#[cfg(test)]
+#[path = "tests/secrets.rs"]
+mod tests;
