@@ -18,3 +18,13 @@ pub fn commit_link(url: &str, commit: &str) -> Option<String> {
     let part = if repository.starts_with("https://bitbucket.org/") { "commits" } else { "commit" };
     Some(format!("{repository}/{part}/{commit}"))
 }
+
+/// Returns true if a URL may contain a password or token: before an `@`, unless that is only a user of SSH, or in a
+/// query. The operator does not fetch from `https://user:token@host/path`, but a spec may have it.
+pub(super) fn may_have_credentials(url: &str) -> bool {
+    let is_ssh_user = url.rsplit_once('@').is_none_or(|(before, after)| match before.split_once("://") {
+        Some((scheme, user)) => scheme == "ssh" && !user.contains([':', '/']),
+        None => !before.contains([':', '/']) && after.contains(':'),
+    });
+    !is_ssh_user || url.contains(['?', '#'])
+}

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::commit_state::WAITS_FOR_APPROVAL;
+use super::link::may_have_credentials;
 use super::message::{Outcome, headline, phrase, worst};
 use super::{FleetReport, Workload, commit_link, digest};
 use crate::rollout::ClusterState;
@@ -179,10 +180,16 @@ impl Message<'_> {
         }
     }
 
+    /// Returns the URL of the repository; empty if it may contain credentials.
+    fn shareable_url(&self) -> &str {
+        if may_have_credentials(self.url) { "" } else { self.url }
+    }
+
     /// Returns the message as a CloudEvent
     /// ([specification](https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/formats/json-format.md)).
     fn cloud_event(&self) -> Value {
-        let Self { id, hub, repo, url, time, situation } = self;
+        let Self { id, hub, repo, url: _, time, situation } = self;
+        let url = self.shareable_url();
         let Situation { state, digest: _, commit, cause, command } = situation;
         let link = commit_link(url, commit).unwrap_or_default();
         let data = [
@@ -217,7 +224,7 @@ impl Message<'_> {
     fn slack_text(&self) -> String {
         let Situation { state, digest: _, commit, cause, command } = self.situation;
         let short = escaped(short_commit(commit));
-        let commit = match commit_link(self.url, commit) {
+        let commit = match commit_link(self.shareable_url(), commit) {
             Some(link) => format!("<{}|{short}> ", escaped(&link)),
             None if commit.is_empty() => String::new(),
             None => format!("`{short}` "),

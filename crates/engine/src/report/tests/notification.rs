@@ -211,3 +211,35 @@ fn no_text_mentions_people_or_hides_a_link_in_slack() {
     assert_eq!(slack("abc", "/srv/b.git"), json!({"text": format!("{head}`abc` `wheelwright status`")}));
     assert_eq!(slack("", "/srv/b.git"), json!({"text": format!("{head}`wheelwright status`")}));
 }
+
+#[test]
+fn a_url_that_may_contain_credentials_is_not_sent() {
+    for url in [
+        "https://user:s3cret@git.example/a/b",
+        "https://s3cret@git.example/a/b",
+        "https://user:s3/cret@git.example/a/b",
+        "HTTPS://user:s3cret@git.example/a/b",
+        "ssh://git:s3cret@git.example/a/b",
+        "https://git.example/a/b?token=s3cret",
+        "oci://user:s3cret@registry.example/a/b",
+        "user:s3cret@git.example/a/b",
+        "s3cret@git.example/a/b",
+    ] {
+        let event = message(&situation("abc"), url, &NotificationType::CloudEvents);
+        assert_eq!((event["data"].get("url"), event["data"].get("link")), (None, None), "{url}");
+        let slack = message(&situation("abc"), url, &NotificationType::Slack);
+        for sent in [event, slack] {
+            assert!(!sent.to_string().contains("s3"), "{url}: {sent}");
+        }
+    }
+    for url in [
+        "https://git.example:8443/a/b",
+        "ssh://git@git.example:22/a/b",
+        "git@git.example:a/b",
+        "oci://registry.example/a/b",
+        "/srv/fleet.git",
+    ] {
+        let event = message(&situation("abc"), url, &NotificationType::CloudEvents);
+        assert_eq!(event["data"]["url"], url);
+    }
+}
