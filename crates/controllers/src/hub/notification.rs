@@ -52,11 +52,10 @@ impl Controller for NotificationController {
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let Some(repo) = view.get::<ConfigRepo>(key)? else { return Ok(Plan::nothing()) };
         let is_active = repo.metadata.deletion_timestamp.is_none() && !repo.spec.suspend;
-        let status = without_removed(&repo, now);
         if repo.spec.notifications.is_empty() || !is_active || !is_judged(&repo) {
-            return Ok(Plan { status, ..Plan::default() });
+            return Ok(Plan { status: without_outdated(&repo, &[], now), ..Plan::default() });
         }
-        fleet::observing(view, || Ok(Plan { status, ..plan(&repo, view, now)? }))
+        fleet::observing(view, || plan(&repo, view, now))
     }
 
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
@@ -81,7 +80,9 @@ fn is_judged(repo: &ConfigRepo) -> bool {
 }
 
 fn plan(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<Plan> {
-    let Ok(identity) = RepoIdentity::of(repo, view)? else { return Ok(Plan::nothing()) };
+    let Ok(identity) = RepoIdentity::of(repo, view)? else {
+        return Ok(Plan { status: without_outdated(repo, &[], now), ..Plan::default() });
+    };
     let (workloads, mut plan) = (Workloads::read(repo, &identity, view)?, Plan::default());
     let fleet = workloads.fleet(&mut plan, view, now)?;
     let unreachable_at = unreachable_at(repo);
@@ -91,7 +92,7 @@ fn plan(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<Plan> {
     let problem = problem(repo, &fleet, unreachable_at.is_some_and(|at| at <= now));
     let progress = workloads.last_progress(&fleet, now);
     let hub = hub_uid(view)?;
-    let mut due = Vec::new();
+    let (mut due, mut idle) = (Vec::new(), Vec::new());
     for receiver in &repo.spec.notifications {
         let last = last(repo, &receiver.name);
         let news = match (&problem, &last.state) {
@@ -99,7 +100,10 @@ fn plan(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<Plan> {
             (None, Some(reported)) => recovery(&fleet, reported),
             (None, None) => None,
         };
-        let Some(situation) = news else { continue };
+        let Some(situation) = news else {
+            idle.push(receiver.name.as_str());
+            continue;
+        };
         let held =
             recovers_at(repo, &last, progress, now).filter(|_| situation.state == NotifiedState::Recovered);
         match held.max(rests_until(repo, &last, now)).filter(|at| *at > now) {
@@ -108,6 +112,7 @@ fn plan(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<Plan> {
         }
     }
     plan.step(due.into_iter().map(|one| Action::Notify(Box::new(one))));
+    plan.status = without_outdated(repo, &idle, now);
     Ok(plan)
 }
 
@@ -209,13 +214,20 @@ fn record(repo: &mut ConfigRepo, sent: &Notification, outcome: &Outcome, now: Ti
     }
 }
 
-/// Removes the records of receivers that the spec no longer has.
-fn without_removed(repo: &ConfigRepo, now: Timestamp) -> Option<StatusWrite> {
+/// Removes the records of receivers that the spec no longer has, and the errors of receivers without news, because
+/// the message that failed is not sent again.
+fn without_outdated(repo: &ConfigRepo, idle: &[&str], now: Timestamp) -> Option<StatusWrite> {
+    let has_outdated_error =
+        |last: &LastNotification| !last.error.is_empty() && idle.contains(&last.name.as_str());
     let recorded = &repo.status.as_ref()?.notifications;
-    if recorded.iter().all(|last| is_receiver(repo, last)) {
+    if recorded.iter().all(|last| is_receiver(repo, last) && !has_outdated_error(last)) {
         return None;
     }
     let mut new = repo.clone();
+    let recorded = new.status.iter_mut().flat_map(|status| &mut status.notifications);
+    for last in recorded.filter(|last| has_outdated_error(last)) {
+        (last.failures, last.error) = (0, String::new());
+    }
     set_notified(&mut new, now);
     StatusWrite::between(repo, &new)
 }

@@ -172,3 +172,19 @@ fn the_record_of_a_receiver_goes_with_it() {
     let repo = written(&repo, plan.status.unwrap());
     assert_eq!((names(&repo), repo.condition(NOTIFIED)), (Vec::new(), None));
 }
+
+#[test]
+fn the_error_of_a_receiver_is_dropped_when_its_message_is_no_longer_news() {
+    let (sent, _) = due(&rejected(), 0);
+    let repo = concluded(&rejected(), &sent, vec![refused(), Ok(Answer::Nothing)]);
+    let status = |repo: &ConfigRepo| {
+        NotificationController::plan(&key(), &caches(repo), now() + seconds(1)).unwrap().status
+    };
+    assert!(status(&repo).is_none(), "the message is still to be sent");
+    let repo = repaired(repo);
+    let repo = written(&repo, status(&repo).unwrap());
+    let oncall = &repo.status.as_ref().unwrap().notifications[0];
+    assert_eq!((oncall.failures, oncall.error.as_str(), &oncall.state), (0, "", &None));
+    assert!(repo.holds(NOTIFIED));
+    assert!(status(&repo).is_none());
+}
