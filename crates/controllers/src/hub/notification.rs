@@ -164,12 +164,16 @@ fn notification(
 ) -> Notification {
     let NotificationReceiver { name, r#type: format, secret_ref, unknown: _ } = receiver;
     let key = Key::of(repo);
+    let since = repo.condition(READY).map(|ready| ready.last_transition_time.0);
     let id = BTreeMap::from([
         ("repo".to_owned(), repo.metadata.uid.clone().unwrap_or_default()),
         ("receiver".to_owned(), name.clone()),
         ("state".to_owned(), situation.digest.clone()),
         // The same state may come back.
         ("sent".to_owned(), last.sent.to_string()),
+        // The count starts again at zero if the receiver is removed and added again.
+        ("before".to_owned(), last.digest.clone()),
+        ("since".to_owned(), since.map(|since| since.to_string()).unwrap_or_default()),
     ]);
     let id = report::digest(&id);
     let message = Message {

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::Namespace;
 use serde_json::{Value, json};
 
@@ -187,4 +189,24 @@ fn the_error_of_a_receiver_is_dropped_when_its_message_is_no_longer_news() {
     assert_eq!((oncall.failures, oncall.error.as_str(), &oncall.state), (0, "", &None));
     assert!(repo.holds(NOTIFIED));
     assert!(status(&repo).is_none());
+}
+
+#[test]
+fn the_ids_of_a_receiver_that_was_removed_and_added_again_are_new() {
+    let ids = |rejected: &ConfigRepo| -> Vec<String> {
+        let (sent, _) = due(rejected, 0);
+        let repo = repaired(concluded(rejected, &sent, vec![Ok(Answer::Nothing), Ok(Answer::Nothing)]));
+        let (recovered, _) = due(&repo, 30);
+        sent.into_iter().chain(recovered).map(|one| one.id).collect()
+    };
+    let mut again = rejected();
+    for condition in &mut again.status.as_mut().unwrap().conditions {
+        condition.last_transition_time = Time(now() - seconds(60));
+    }
+    let mut other = rejected();
+    other.status.as_mut().unwrap().seen.as_mut().unwrap().commit = "3".repeat(40);
+    let all: Vec<String> = [&rejected(), &again, &other].into_iter().flat_map(ids).collect();
+    let distinct: BTreeSet<&String> = all.iter().collect();
+    assert_eq!((all.len(), distinct.len()), (12, 12), "{all:?}");
+    assert_eq!(ids(&rejected()), all[..4], "a retry has the same IDs");
 }
