@@ -97,7 +97,7 @@ fn plan(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<Plan> {
         let last = last(repo, &receiver.name);
         let news = match (&problem, &last.state) {
             (Some(problem), _) => Some(problem.clone()).filter(|problem| problem.digest != last.digest),
-            (None, Some(reported)) => recovery(&fleet, reported),
+            (None, Some(reported)) => recovery(repo, &fleet, reported),
             (None, None) => None,
         };
         let Some(situation) = news else {
@@ -118,10 +118,10 @@ fn plan(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<Plan> {
 
 /// Returns when people learn that the git server does not respond; `None` if it does, or if a person must act anyway.
 fn unreachable_at(repo: &ConfigRepo) -> Option<Timestamp> {
-    let ready = repo
-        .condition(READY)
-        .filter(|ready| ready.is_false() && TRANSIENT.contains(&ready.reason.as_str()))?;
-    Some(later(ready.last_transition_time.0, UNREACHABLE))
+    let ready = repo.condition(READY)?;
+    let is_unreachable = ready.is_false() && TRANSIENT.contains(&ready.reason.as_str());
+    let since = repo.status.as_ref()?.unreachable_since.as_ref().filter(|_| is_unreachable)?;
+    Some(later(since.0, UNREACHABLE))
 }
 
 /// Returns until when a recovery is not sent, because a cluster may report late that it does not run the commit yet.

@@ -53,7 +53,9 @@ fn of_repository(repo: &ConfigRepo, fleet: &FleetReport, is_unreachable: bool) -
     let plan = status.map(|status| status.held_plan.as_str()).unwrap_or_default();
     let deletions = status.and_then(|status| status.held_deletions.as_ref());
     let deletions = deletions.map(|held| held.approval.as_str()).unwrap_or_default();
-    let details = [("reason", reason.as_str()), ("commit", seen), ("plan", plan), ("deletions", deletions)];
+    // A server that is down fails in more than one way.
+    let detail = if state == NotifiedState::Unreachable { "" } else { reason.as_str() };
+    let details = [("reason", detail), ("commit", seen), ("plan", plan), ("deletions", deletions)];
     let details = details.map(|(name, value)| (name.to_owned(), value.to_owned()));
     Some(Situation {
         digest: digest_of(&state, details.into()),
@@ -130,28 +132,38 @@ fn digest_of(state: &NotifiedState, mut details: BTreeMap<String, String>) -> St
 
 /// Returns the recovery from a state that was reported; `None` if it is not over, or was a recovery. There must be no
 /// [`problem`].
-pub fn recovery(fleet: &FleetReport, reported: &NotifiedState) -> Option<Situation> {
+pub fn recovery(repo: &ConfigRepo, fleet: &FleetReport, reported: &NotifiedState) -> Option<Situation> {
     // A cluster that does not respond may never do so.
     let has_ended =
         |state: &ClusterState| state.is_settled() || matches!(state, ClusterState::Unreachable { .. });
     let is_over = match reported {
         NotifiedState::Recovered => false,
-        NotifiedState::Stalled
-        | NotifiedState::ApprovalNeeded
-        | NotifiedState::Unreachable
-        | NotifiedState::Other(_) => true,
+        // The commit may wait for something else.
+        NotifiedState::Unreachable => {
+            repo.status.as_ref().is_some_and(|status| status.unreachable_since.is_none())
+        }
+        NotifiedState::Stalled | NotifiedState::ApprovalNeeded | NotifiedState::Other(_) => fleet.ready,
         NotifiedState::RolloutFailed | NotifiedState::RolledBack => {
-            fleet.workloads().flat_map(|workload| &workload.clusters).all(|cluster| has_ended(&cluster.state))
+            let mut clusters = fleet.workloads().flat_map(|workload| &workload.clusters);
+            fleet.ready && clusters.all(|cluster| has_ended(&cluster.state))
         }
     };
-    let applied = &fleet.applied;
-    (is_over && fleet.ready).then(|| Situation {
+    is_over.then(|| recovered(fleet))
+}
+
+fn recovered(fleet: &FleetReport) -> Situation {
+    let FleetReport { applied, condition: (reason, message), .. } = fleet;
+    let cause = match fleet.ready {
+        true => format!("{} is applied; {}", short_commit(applied), headline(fleet)),
+        false => format!("the git server responds; {reason}: {message}"),
+    };
+    Situation {
         state: NotifiedState::Recovered,
         digest: String::new(),
         commit: applied.clone(),
-        cause: format!("{} is applied; {}", short_commit(applied), headline(fleet)),
+        cause: plain(&cause, CAUSE),
         command: "wheelwright status".into(),
-    })
+    }
 }
 
 /// A message about a situation.

@@ -115,6 +115,24 @@ fn a_git_server_that_does_not_answer_is_news_after_ten_minutes() {
 }
 
 #[test]
+fn a_waiting_repository_whose_git_server_does_not_answer_is_news_after_ten_minutes_too() {
+    let mut world = applied(json!({}));
+    config_repo(&mut world, &repo(), merged(spec(), json!({"dependsOn": [{"name": "base"}]})));
+    commit(&mut world, '2', GOOD);
+    world.run_for(seconds(3600)).unwrap();
+    for (reason, rest) in [("SourceUnreachable", 300), ("SourceTimeout", 290)] {
+        world.fail_fetching(&repo(), SourceFailure { reason, message: "cannot reach it".into() });
+        world.run_for(seconds(rest)).unwrap();
+        assert!(world.notifications.is_empty(), "{:?}", world.notifications);
+    }
+    world.run_for(seconds(30)).unwrap();
+    assert_eq!(states(&world.notifications), ["Unreachable 2"]);
+    commit(&mut world, '2', GOOD);
+    assert!(!world.get::<ConfigRepo>(&repo()).unwrap().holds("Ready"));
+    assert_eq!(states(&world.notifications), ["Unreachable 2", "Recovered 1"]);
+}
+
+#[test]
 fn a_suspended_repository_and_one_without_receivers_send_nothing() {
     let mut world = applied(json!({}));
     config_repo(&mut world, &repo(), merged(spec(), json!({"suspend": true})));

@@ -19,6 +19,14 @@ pub struct ConfigRepoStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+    /// Time since which every fetch has failed for a reason that usually resolves without a person, such as a git server
+    /// that does not respond. Absent otherwise.
+    #[serde(
+        deserialize_with = "crate::lenient::optional_time",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub unreachable_since: Option<Time>,
     /// Newest revision that was fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<Revision>,

@@ -84,6 +84,7 @@ pub(super) fn failed(
     );
     let mut readiness = Readiness::new(phase, reason, message);
     status.last_handled_reconcile_at = planned.last_handled_reconcile_at;
+    status.unreachable_since = planned.unreachable_since;
     let planned = planned.seen.map(|seen| seen.commit);
     // A newer commit may have been fetched since.
     if let Some(checkout) = checkout.filter(|checkout| planned.as_ref() == Some(&checkout.revision)) {

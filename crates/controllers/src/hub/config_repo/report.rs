@@ -134,10 +134,19 @@ impl<'a> Outcome<'a> {
         missing.filter(|chart| !checkout.tree.charts().contains_key(*chart)).map(String::as_str).collect()
     }
 
+    /// Returns since when fetches have failed because the source does not respond; `before` is the recorded time. It
+    /// survives a restart of the operator, and starts again after `spec.suspend`.
+    fn unreachable_since(&self, before: Option<Time>) -> Option<Time> {
+        let Some(source) = self.source else { return before.filter(|_| !self.repo.spec.suspend) };
+        let failure = source.failure.as_ref().filter(|failure| is_transient(failure));
+        failure.map(|_| before.unwrap_or_else(|| Time(whole_second(self.now))))
+    }
+
     /// Returns the status after the writes of the plan, except for its conditions and its history.
     fn status(&self) -> ConfigRepoStatus {
         let Self { repo, now, .. } = *self;
         let mut status = repo.status.clone().unwrap_or_default();
+        status.unreachable_since = self.unreachable_since(status.unreachable_since);
         if let Some(checkout) = self.checkout() {
             status.seen = Some(seen(repo, checkout, now));
             if let Some(charts) = self.charts {
@@ -456,6 +465,11 @@ pub(super) fn conclude(
     event::event(repo, status, readiness)
 }
 
+/// Returns true if a failed fetch resolves without a person.
+fn is_transient(failure: &SourceFailure) -> bool {
+    fetch_reasons::TRANSIENT.contains(&failure.reason)
+}
+
 /// Reports a failed fetch; `of_commit` is the readiness of the last fetched commit.
 ///
 /// A failure that a person has to fix comes before the commit, because no correction of the commit can arrive. A
@@ -466,14 +480,13 @@ pub(super) fn failed_fetch(
     status: &ConfigRepoStatus,
 ) -> Readiness {
     let SourceFailure { reason, message } = failure;
-    let is_transient = fetch_reasons::TRANSIENT.contains(reason);
     match of_commit.filter(|readiness| readiness.phase == Phase::Stalled) {
-        Some(refused) if is_transient => {
+        Some(refused) if is_transient(failure) => {
             let message = format!("{}; the last fetch failed: {message}", refused.message);
             Readiness { message, ..refused }
         }
         refused => {
-            let phase = if is_transient { Phase::Reconciling } else { Phase::Stalled };
+            let phase = if is_transient(failure) { Phase::Reconciling } else { Phase::Stalled };
             let rest = refused.map_or_else(|| still_applied(status), |refused| refused.message);
             Readiness::new(phase, reason, format!("{message}; {rest}"))
         }

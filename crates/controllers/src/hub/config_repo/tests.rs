@@ -266,6 +266,31 @@ fn a_failed_fetch_is_reported_and_the_applied_commit_stays() {
 }
 
 #[test]
+fn the_time_since_which_fetches_fail_stays_until_the_source_responds() {
+    let mut hub = Hub::new(json!({}));
+    let fail = |hub: &mut Hub, reason| {
+        hub.world.fail_fetching(&key(), SourceFailure { reason, message: "down".into() });
+        hub.run();
+        hub.status().unreachable_since
+    };
+    hub.commit(&[("a.yaml", &map("a", "1"))]);
+    assert_eq!(hub.status().unreachable_since, None);
+    let since = fail(&mut hub, "SourceUnreachable");
+    assert!(since.is_some());
+    hub.world.restart_operator();
+    assert_eq!(fail(&mut hub, "SourceTimeout"), since);
+    assert_eq!(fail(&mut hub, "SourceRewound"), None, "it responds");
+    assert!(fail(&mut hub, "SourceUnreachable") > since);
+    hub.repo(json!({"suspend": true}), json!({}));
+    hub.run();
+    assert_eq!(hub.status().unreachable_since, None);
+    hub.repo(json!({"suspend": false}), json!({}));
+    assert!(fail(&mut hub, "SourceUnreachable").is_some());
+    hub.commit(&[("a.yaml", &map("a", "2"))]);
+    assert_eq!(hub.status().unreachable_since, None);
+}
+
+#[test]
 fn a_failed_fetch_is_reported_next_to_a_refused_commit() {
     let fail = |reason, message: &str| SourceFailure { reason, message: message.into() };
     let rejected = map("a", "1").replace("kind: ConfigMap", "kind: ConfigMap\nunknown: x");

@@ -210,3 +210,27 @@ fn the_ids_of_a_receiver_that_was_removed_and_added_again_are_new() {
     assert_eq!((all.len(), distinct.len()), (12, 12), "{all:?}");
     assert_eq!(ids(&rejected()), all[..4], "a retry has the same IDs");
 }
+
+#[test]
+fn an_outage_of_the_git_server_begins_with_the_first_failed_fetch_and_ends_with_a_successful_one() {
+    let waiting = |mut repo: ConfigRepo, reason: &str, unreachable_since: Option<Timestamp>| {
+        let status = repo.status.as_mut().unwrap();
+        status.unreachable_since = unreachable_since.map(Time);
+        for condition in &mut status.conditions {
+            (condition.status, condition.reason) = (False, reason.into());
+            condition.last_transition_time = Time(now() - seconds(3600));
+        }
+        repo
+    };
+    let states =
+        |sent: &[Notification]| -> Vec<NotifiedState> { sent.iter().map(|one| one.state.clone()).collect() };
+    let repo = waiting(rejected(), "SourceUnreachable", Some(now()));
+    assert_eq!(due(&repo, 599), (Vec::new(), Some(600)));
+    let (sent, _) = due(&repo, 600);
+    assert_eq!(states(&sent), [NotifiedState::Unreachable, NotifiedState::Unreachable]);
+    let repo = concluded(&repo, &sent, vec![Ok(Answer::Nothing), Ok(Answer::Nothing)]);
+    let repo = waiting(repo, "SourceTimeout", Some(now()));
+    assert_eq!(due(&repo, 700), (Vec::new(), None), "another error of the same outage");
+    let (recovered, _) = due(&waiting(repo, "Frozen", None), 700);
+    assert_eq!(states(&recovered), [NotifiedState::Recovered, NotifiedState::Recovered]);
+}

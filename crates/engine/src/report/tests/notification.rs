@@ -104,6 +104,9 @@ fn a_situation_differs_by_reason_commit_and_what_waits_but_not_by_its_message() 
     }
     assert_eq!(first, problem_of(&other, false).unwrap().digest);
     assert_ne!(first, digest("NotFound", json!({})));
+    let unreachable =
+        |reason: &str| problem_of(&waiting("Reconciling", reason, json!({})), true).unwrap().digest;
+    assert_eq!(unreachable("SourceUnreachable"), unreachable("SourceTimeout"));
     assert_ne!(first, digest("InvalidObject", json!({"seen": {"commit": "3"}})));
     let plan = |hash: &str| digest("PlanNotApproved", json!({"heldPlan": hash}));
     assert_ne!(plan("a"), plan("b"));
@@ -157,13 +160,28 @@ fn a_rollout_has_recovered_when_all_clusters_that_respond_have_ended() {
     let all = |clusters| fleet(vec![workload("msa", "msa@2", clusters)]);
     let ended = all(vec![cluster("c1", ClusterState::Done), unreachable()]);
     let starting = all(vec![cluster("c1", ClusterState::Starting), unreachable()]);
-    let recovered = recovery(&ended, &NotifiedState::RolloutFailed).unwrap();
+    let responds = repo(json!({}));
+    let recovered = recovery(&responds, &ended, &NotifiedState::RolloutFailed).unwrap();
     assert_eq!((recovered.state, recovered.digest.as_str()), (NotifiedState::Recovered, ""));
     assert_eq!(recovered.cause, "111111111111 is applied; msa is done on 1 of 2 clusters");
-    assert_eq!(recovery(&starting, &NotifiedState::RolledBack), None);
-    assert!(recovery(&starting, &NotifiedState::Stalled).is_some());
-    assert_eq!(recovery(&ended, &NotifiedState::Recovered), None);
-    assert_eq!(recovery(&FleetReport { ready: false, ..ended }, &NotifiedState::Stalled), None);
+    assert_eq!(recovery(&responds, &starting, &NotifiedState::RolledBack), None);
+    assert!(recovery(&responds, &starting, &NotifiedState::Stalled).is_some());
+    assert_eq!(recovery(&responds, &ended, &NotifiedState::Recovered), None);
+    assert_eq!(recovery(&responds, &FleetReport { ready: false, ..ended }, &NotifiedState::Stalled), None);
+}
+
+#[test]
+fn a_git_server_has_recovered_when_it_responds_although_the_commit_waits() {
+    let recovery_with = |rest: Value| {
+        let repo = waiting("Reconciling", "Frozen", rest);
+        recovery(&repo, &FleetReport::read(&repo, &[]), &NotifiedState::Unreachable)
+    };
+    let recovered = recovery_with(json!({})).unwrap();
+    assert_eq!(
+        (recovered.state, recovered.cause.as_str()),
+        (NotifiedState::Recovered, "the git server responds; Frozen: c: not <right>")
+    );
+    assert_eq!(recovery_with(json!({"unreachableSince": "2026-01-01T00:00:00Z"})), None);
 }
 
 fn message(situation: &Situation, url: &str, format: &NotificationType) -> Value {
