@@ -226,7 +226,7 @@ impl Completion {
         })
     }
 
-    /// Completes the rendered objects that differ from those of the last commit.
+    /// Completes the rendered objects that have changed since the last commit.
     fn complete(
         &self,
         rendered: Vec<Arc<RenderedObject>>,
