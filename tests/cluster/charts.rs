@@ -56,16 +56,16 @@ fn a_chart_with_values_per_cluster_is_planned_undone_and_upgraded_on_real_nodes(
     on_all(image, ["workload:1"; 2]);
     on_all(".spec.template.metadata.labels.cluster", ["c1", "c2"]);
 
-    user.run("cd fleet; git switch --quiet --create change; sed -i 's/tag: \"1\"/tag: \"2\"/' web/values.yaml; git commit --quiet --all --message 'another image'");
+    user.run("cd fleet; git switch --quiet --create change; sed -i 's/tag: \"1\"/tag: missing/' web/values.yaml; git commit --quiet --all --message 'another image'");
     let plan = user.run(
         "cd fleet; wheelwright plan --config-repo wheelwright-system/charted --head change --base main || test $? = 10",
     );
-    for words in ["batch 1 at 0s: c1", "batch 2", "image: \"workload:1\" to \"workload:2\""] {
+    for words in ["batch 1 at 0s: c1", "batch 2", "image: \"workload:1\" to \"workload:missing\""] {
         assert!(plan.contains(words), "{words}\n{plan}");
     }
     user.run("cd fleet; git push --quiet origin change:main");
     user.eventually(status, "ErrImagePull");
-    on_all(image, ["workload:2", "workload:1"]);
+    on_all(image, ["workload:missing", "workload:1"]);
     user.run("wheelwright rollout undo charted");
     user.eventually(status, "2 of 2 clusters are back on ");
     on_all(image, ["workload:1"; 2]);

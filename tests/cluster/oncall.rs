@@ -152,7 +152,7 @@ fn status_shows_a_silent_cluster_and_a_stopped_operator_on_real_nodes() {
     let lease = "kubectl patch managedcluster c1 --type merge -p";
     user.eventually("wheelwright logs agent --context c1", " INFO ");
     user.eventually("wheelwright logs", "wheelwright-operator-");
-    user.run("{ timeout 15 wheelwright logs --follow || true; } | grep --max-count 1 ' INFO '");
+    user.run("{ timeout 15 wheelwright logs --follow || true; } | grep --max-count 1 INFO");
     user.run(&format!("{lease} '{{\"spec\": {{\"leaseDurationSeconds\": 5}}}}'"));
     user.run(&format!("{agent} --replicas=0"));
     let silent = user.eventually("wheelwright status", "1 of 2 available");
