@@ -88,7 +88,7 @@ fn matches(segment: &str, name: &str) -> bool {
 ///
 /// # Errors
 /// See [`render_again`](super::render_again). Also fails if there are too many directories, or if two of them contain
-/// the same object. [`RenderError::undrawn`] and [`RenderError::charts`] list those of all directories.
+/// the same object. [`RenderError::undrawn`] and [`RenderError::charts`] cover all directories.
 #[expect(
     clippy::result_large_err,
     reason = "one error a rendering, never in a hot path; callers match on its fields"

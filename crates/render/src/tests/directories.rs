@@ -158,7 +158,7 @@ fn an_object_in_two_directories_is_an_error_that_names_both_files() {
                     hint: only one directory may contain an object";
     assert_eq!(error.to_string(), expected);
 
-    // The version of an object is no part of its identity.
+    // The version of an object is not part of its identity.
     let role = |version: &str| {
         format!("{{apiVersion: rbac.authorization.k8s.io/{version}, kind: Role, metadata: {{name: r}}}}")
     };
