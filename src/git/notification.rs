@@ -9,6 +9,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::CONTENT_TYPE;
+use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, StatusCode};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
@@ -25,6 +26,8 @@ const PREFIX: &str = "whsec_";
 const MIN_KEY: usize = 24;
 /// The maximum length of quoted response text, in characters.
 const QUOTED: usize = 200;
+/// The minimum length of a value in a query that may be a token. A shorter one is a version or a mode.
+const MIN_TOKEN: usize = 8;
 
 /// A message for a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,9 +41,11 @@ pub struct Webhook {
     pub body: String,
 }
 
-/// A receiver of notifications. The path of its address is secret.
+/// A receiver of notifications. The path and the query of its address are secret.
 pub struct Receiver {
+    /// The address without its query.
     address: Remote,
+    target: PathAndQuery,
     key: Option<hmac::Key>,
     credentials: Credentials,
 }
@@ -59,16 +64,24 @@ impl Receiver {
             Ok(Some(text.trim_end_matches(['\r', '\n'])))
         };
         let missing = || Error::Credentials("the Secret has no key address, the URL of the receiver".into());
-        let address = Remote::parse(field("address")?.ok_or_else(missing)?)?;
+        let text = field("address")?.ok_or_else(missing)?;
+        let (place, query) = match text.split_once('?') {
+            Some((place, query)) if !query.contains('#') => (place, Some(query)),
+            _ => (text, None),
+        };
+        let address = Remote::parse(place)?;
         if !address.url().starts_with("http") {
             return Err(Error::Url("it does not start with https://".into()));
         }
+        let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+        let target = PathAndQuery::try_from(format!("{}{query}", address.path()));
+        let target = target.map_err(|_| Error::Url("its path or its query is malformed".into()))?;
         let key =
             field("key")?.map(|key| self::key(key).ok_or_else(|| Error::Credentials(INVALID_KEY.into())));
-        Ok(Self { address, key: key.transpose()?, credentials: Credentials::for_receiver(data)? })
+        Ok(Self { address, target, key: key.transpose()?, credentials: Credentials::for_receiver(data)? })
     }
 
-    /// Returns the address.
+    /// Returns the address without its query.
     pub fn address(&self) -> &Remote {
         &self.address
     }
@@ -90,7 +103,7 @@ impl Receiver {
         let (arrivals, transport) = (Arc::default(), TransportLimits::default());
         let limits = SessionLimits { transport, egress, arrivals: &arrivals };
         let session = Session::new(self.address.clone(), self.credentials.clone(), limits, cancel)?;
-        self.judge(&post_without_token(&session, &message.body, headers)?)
+        self.judge(&post_without_token(&session, &self.target, &message.body, headers)?)
     }
 
     /// Removes the path of the address from a text.
@@ -119,10 +132,20 @@ impl Receiver {
         Ok(headers)
     }
 
+    /// Returns the parts of the address that a text must not quote, longest first.
+    fn secrets(&self) -> impl Iterator<Item = &str> {
+        let query = self.target.query().unwrap_or_default();
+        let values = query.split('&').map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value));
+        let tokens = [query].into_iter().chain(values).filter(|value| value.len() >= MIN_TOKEN);
+        [self.target.as_str(), self.address.path()].into_iter().chain(tokens)
+    }
+
     /// Evaluates the response of the receiver.
     fn judge(&self, ApiResponse { status, headers: _, body }: &ApiResponse) -> Result<(), Error> {
         let url = self.address.url();
-        let said = String::from_utf8_lossy(body).replace(self.address.path(), REDACTED);
+        let said = self
+            .secrets()
+            .fold(String::from_utf8_lossy(body).into_owned(), |said, secret| said.replace(secret, REDACTED));
         // A page says less than the status.
         let quoted = match text::plain(&said, QUOTED) {
             said if said.is_empty() || said.starts_with('<') => String::new(),

@@ -111,6 +111,25 @@ fn the_path_of_the_address_is_removed_from_an_answer_before_the_answer_is_cut() 
 }
 
 #[test]
+fn the_query_of_the_address_is_sent_and_never_quoted() {
+    let target = "/v1/spaces/A/messages?mode=1&key=AIzaSyCzAxX&token=s3cret-token";
+    let (server, sent) = send("200 OK\n\n{}", target, false);
+    assert_eq!(sent, Ok(()));
+    assert_eq!(server.requests()[0].line, format!("POST {target} HTTP/1.1"));
+    let quoted = [
+        (target, "400, [redacted];"),
+        ("no key AIzaSyCzAxX", "400, no key [redacted];"),
+        ("mode=1&key=AIzaSyCzAxX&token=s3cret-token", "400, [redacted];"),
+        ("mode 1 of token s3cret-token", "400, mode 1 of token [redacted];"),
+    ];
+    for (words, shown) in quoted {
+        let error = send(&format!("400 Bad Request\n\n{words}"), target, false).1.unwrap_err();
+        assert!(error.contains(shown), "{error}");
+        assert!(!error.contains("AIza") && !error.contains("s3cret") && !error.contains("spaces"), "{error}");
+    }
+}
+
+#[test]
 fn an_answer_without_end_is_not_read() {
     let long = format!("200 OK\n\n{}", "x".repeat((256 << 10) + 1));
     let (_, sent) = send(&long, "/fleet", false);
@@ -125,7 +144,10 @@ fn a_secret_without_a_usable_address_or_key_is_refused_without_its_values() {
         (&[], "no key address"),
         (&[("address", "http://oncall.example/s3cret")], "do not prove the identity"),
         (&[("address", "https://me:s3cret@oncall.example/x")], "contains a user name or password"),
-        (&[("address", "https://oncall.example/x?token=s3cret")], "a query or a fragment"),
+        (&[("address", "https://oncall.example/x#s3cret")], "a query or a fragment"),
+        (&[("address", "https://oncall.example/x?a#s3cret")], "a query or a fragment"),
+        (&[("address", "https://oncall.example/x#a?s3cret")], "a query or a fragment"),
+        (&[("address", "https://oncall.example/x?s3cret \u{e4}")], "its query is malformed"),
         (&[("address", "https://oncall.example")], "its host or its path is missing"),
         (&[("address", "ssh://git@oncall.example/s3cret")], "does not start with https://"),
         (&[("address", address), ("key", "s3cret")], "whsec_"),

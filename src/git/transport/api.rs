@@ -1,6 +1,7 @@
 //! One request to the API of a git service or to a webhook, with the limits of fetches and pushes.
 
 use http::header::{HOST, USER_AGENT};
+use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
@@ -27,28 +28,33 @@ pub(in crate::git) fn post(
     body: &str,
     headers: impl FnOnce(&str) -> Result<Vec<(HeaderName, HeaderValue)>, Error>,
 ) -> Result<ApiResponse, Error> {
-    session.run(async { send(session, body, headers(&login::token(session).await?)?).await })
+    session.run(async {
+        let headers = headers(&login::token(session).await?)?;
+        send(session, session.remote.path(), body, headers).await
+    })
 }
 
-/// Sends a body to the remote of a session, without a token.
+/// Sends a body to a path with a query at the remote of a session, without a token.
 ///
 /// # Errors
 /// Fails if the remote does not respond.
 pub(in crate::git) fn post_without_token(
     session: &Session,
+    target: &PathAndQuery,
     body: &str,
     headers: Vec<(HeaderName, HeaderValue)>,
 ) -> Result<ApiResponse, Error> {
-    session.run(send(session, body, headers))
+    session.run(send(session, target.as_str(), body, headers))
 }
 
 async fn send(
     session: &Session,
+    target: &str,
     body: &str,
     headers: Vec<(HeaderName, HeaderValue)>,
 ) -> Result<ApiResponse, Error> {
     let remote = &session.remote;
-    let mut request = Request::post(remote.path()).header(HOST, remote.authority()).header(USER_AGENT, AGENT);
+    let mut request = Request::post(target).header(HOST, remote.authority()).header(USER_AGENT, AGENT);
     for (name, value) in headers {
         request = request.header(name, value);
     }

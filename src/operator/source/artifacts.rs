@@ -45,6 +45,6 @@ impl Mirrors {
                 FetchError { checkout, error }
             })
         };
-        self.download(&namespace, cancel, work).await.unwrap_or_else(|error| Err(failed(error)))
+        self.in_place(&namespace, cancel, work).await.unwrap_or_else(|error| Err(failed(error)))
     }
 }

@@ -83,7 +83,7 @@ impl Mirrors {
             until: Instant::now() + DOWNLOADS_TIMEOUT,
             downloads: self.downloads(self.chart_credentials(repo).await?, &cancel),
         };
-        self.download(namespace, cancel, move || store.archives(charts, &known)).await
+        self.in_place(namespace, cancel, move || store.archives(charts, &known)).await
     }
 
     /// Reads the logins for charts, and the certificate authorities and the proxy of their servers.

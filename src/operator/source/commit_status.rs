@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
-use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use super::failure::failure;
@@ -55,7 +54,7 @@ impl CommitStatuses {
                 return Err(Error::Url(format!("spec.report.commitStatus.type {other:?} is not known")));
             }
         };
-        let CommitStatus { repo: _, provider: _, address, url, secret, commit, context, state, description } =
+        let CommitStatus { repo, provider: _, address, url, secret, commit, context, state, description } =
             status;
         let repository = self.mirrors.remote(&url)?;
         if !address.is_empty() {
@@ -67,9 +66,8 @@ impl CommitStatuses {
         let state = state.as_str().to_owned();
         let request = StatusRequest { provider, address, repository, commit, context, state, description };
         let (egress, cancel) = (self.mirrors.egress(), CancellationToken::new());
-        let _cancels = cancel.clone().drop_guard();
-        let sent = spawn_blocking(move || request.send(credentials, egress, cancel, now)).await;
-        let sent = sent.unwrap_or_else(|panic| Err(Error::Cache(panic.to_string())));
+        let (cancels, request) = (cancel.clone(), move || request.send(credentials, egress, cancel, now));
+        let sent = self.mirrors.in_place(&repo.namespace, cancels, request).await.flatten();
         if let Err(Error::Throttled { until, .. }) = &sent {
             self.paused.lock().expect("no task panics while it holds the map").insert(service, *until);
         }

@@ -150,8 +150,8 @@ impl Mirrors {
         Downloads { credentials, egress, cancel: cancel.clone(), arrivals }
     }
 
-    /// Runs downloads, which end after `cancel`, in a place for a fetch, for at most [`OPERATION_TIMEOUT`].
-    pub(super) async fn download<T: Send + 'static>(
+    /// Runs requests, which end after `cancel`, in a place for a fetch, for at most [`OPERATION_TIMEOUT`].
+    pub(super) async fn in_place<T: Send + 'static>(
         &self,
         namespace: &str,
         cancel: CancellationToken,

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
-use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use super::failure::failure;
@@ -45,8 +44,7 @@ impl Notifications {
     }
 
     async fn try_send(&self, notification: Notification, now: Timestamp) -> Result<(), Failure> {
-        let Notification { repo: _, receiver: _, format, secret, id, state: _, digest: _, body } =
-            notification;
+        let Notification { repo, receiver: _, format, secret, id, state: _, digest: _, body } = notification;
         let refused = |error: Error| failure(&of_address(error, &secret));
         let (content_type, is_signed) = match &format {
             NotificationType::CloudEvents => ("application/cloudevents+json", true),
@@ -60,17 +58,16 @@ impl Notifications {
         let receiver = Receiver::from_secret(&data).map_err(refused)?;
         self.mirrors.remote(receiver.address().url()).map_err(refused)?;
         let (egress, cancel) = (self.mirrors.egress(), CancellationToken::new());
-        let _cancels = cancel.clone().drop_guard();
-        let message = Webhook { id, content_type, is_signed, body };
-        let sent = spawn_blocking(move || {
+        let (cancels, message) = (cancel.clone(), Webhook { id, content_type, is_signed, body });
+        let sent = move || {
             let sent = receiver.send(&message, egress, cancel, now);
             sent.map_err(|error| (receiver.hide(&error.to_string()), error))
-        });
-        match sent.await {
+        };
+        match self.mirrors.in_place(&repo.namespace, cancels, sent).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err((_, error @ Error::Url(_)))) => Err(refused(error)),
             Ok(Err((message, error))) => Err(Failure { message, ..failure(&error) }),
-            Err(panic) => Err(failure(&Error::Cache(panic.to_string()))),
+            Err(error) => Err(failure(&error)),
         }
     }
 }

@@ -2,6 +2,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
+use super::super::fetch_places::MAX_NAMESPACE_FETCHES;
 use super::super::mirrors::SourceOptions;
 use super::*;
 use crate::git::tests::recorder::Recorder;
@@ -59,6 +60,28 @@ async fn a_message_that_the_receiver_has_accepted_is_not_sent_again_and_a_refuse
     let bodies: Vec<String> = receiver.requests().into_iter().map(|request| request.body).collect();
     assert_eq!(bodies, [r#"{"text":"1"}"#, r#"{"text":"1"}"#, r#"{"text":"2"}"#]);
     assert_eq!(hub.requests()[0].line, "GET /api/v1/namespaces/config/secrets/chat HTTP/1.1");
+}
+
+#[tokio::test]
+async fn a_message_waits_for_a_place_of_its_namespace_and_delays_no_other_namespace() {
+    let receiver = Recorder::start(&["200 OK\n\nok", "200 OK\n\nok"]);
+    let address = format!("http://{}/services/T0/secret", receiver.address);
+    let notifications = notifications(&hub(&[address.clone(), address]), true);
+    let mut places = Vec::new();
+    for _ in 0..MAX_NAMESPACE_FETCHES {
+        places.push(notifications.mirrors.places.take("config").await);
+    }
+    let mut waiting = Box::pin(notifications.send_once(notification("1"), time()));
+    let other = Notification { repo: Key::namespaced("other", "fleet"), ..notification("2") };
+    tokio::select! {
+        biased;
+        sent = &mut waiting => panic!("sent without a place: {sent:?}"),
+        sent = notifications.send_once(other, time()) => sent.unwrap(),
+    }
+    drop(places);
+    waiting.await.unwrap();
+    let bodies: Vec<String> = receiver.requests().into_iter().map(|request| request.body).collect();
+    assert_eq!(bodies, [r#"{"text":"2"}"#, r#"{"text":"1"}"#]);
 }
 
 #[tokio::test]
