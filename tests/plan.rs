@@ -298,6 +298,60 @@ fn the_history_of_a_rollout_is_read_from_the_reports() {
     );
 }
 
+#[test]
+fn the_history_of_a_cluster_is_read_from_its_file_in_the_reports() {
+    let dir = tempfile::tempdir().unwrap();
+    let repository = dir.path().join("fleet.git");
+    commit(&repository, "one");
+    let history = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+        command.args(["rollout", "history", "--cluster", "c1", "--repo"]).arg(&repository).args(args);
+        let output = command.output().unwrap();
+        let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+        (output.status.code(), text)
+    };
+    let report = |commit: &str, problems: Option<Value>| {
+        let summary = json!({"commit": {"applied": commit}}).to_string();
+        let file = problems.map(|problems| (engine::report::cluster_file("c1"), problems.to_string()));
+        let files = std::iter::once(("summary.json".to_owned(), summary)).chain(file).collect();
+        add_report(&repository, &["hub"], &files).to_string()
+    };
+    report("a", None);
+    report("b", None);
+    let (code, none) = history(&[]);
+    assert_eq!((code, none.as_str()), (Some(0), "No report on wheelwright/status lists a problem of c1.\n"));
+    assert_eq!(history(&["-o", "json"]), (Some(0), "[]\n".into()));
+
+    let failed = |message: &str| json!({"state": "Failed", "available": false, "message": message});
+    let add_on = json!({"addOns": {"bench": failed("no pods")}});
+    let began = report("c", Some(add_on.clone()));
+    report("c", Some(add_on));
+    let both =
+        json!({"addOns": {"bench": failed("no pods")}, "replicaSets": {"team/web": failed("no image")}});
+    let grew = report("d", Some(both));
+    let ended = report("e", None);
+    report("f", None);
+    let (code, json) = history(&["-o", "json"]);
+    let states: Vec<Value> = serde_json::from_str(&json).unwrap();
+    let seen: Vec<_> =
+        states.iter().map(|state| (state["report"].as_str().unwrap(), &state["commit"])).collect();
+    let expected = [(ended.as_str(), &json!("e")), (&grew, &json!("d")), (&began, &json!("c"))];
+    assert_eq!((code, seen.as_slice()), (Some(0), expected.as_slice()), "{json}");
+    assert_eq!(states[1]["replicaSets"]["team/web"]["message"], "no image");
+    let (_, text) = history(&[]);
+    let rows: Vec<String> = text
+        .lines()
+        .skip(1)
+        .map(|line| line.split_whitespace().skip(2).collect::<Vec<_>>().join(" "))
+        .collect();
+    let expected =
+        ["e - no problem", "d bench Failed no pods", "d team/web Failed no image", "c bench Failed no pods"];
+    assert_eq!(rows, expected, "{text}");
+    assert_eq!(history(&["--limit", "1"]).1.lines().count(), 2);
+    let (code, refused) = history(&["bench"]);
+    assert!(code == Some(2) && refused.contains("cannot be used with"), "{refused}");
+}
+
 /// Returns a hub that has applied the newest commit of main and reported.
 fn applied(repository: &Path) -> World {
     let mut world = World::new(7, "2026-01-02T03:04:05Z".parse().unwrap());

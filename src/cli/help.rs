@@ -183,7 +183,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "rollout history",
         &[
             "wheelwright rollout history managed-serviceaccount",
-            "wheelwright rollout history fleet/settings --repo https://git.example.com/platform/fleet.git",
+            "wheelwright rollout history --cluster cluster1 --repo https://git.example.com/platform/fleet.git",
         ],
     ),
     ("pause", &["wheelwright pause --all", "wheelwright pause managed-serviceaccount"]),

@@ -68,6 +68,7 @@ const ARGUMENTS: &[(&str, &str, Subject)] = &[
     ("repo suspend", "name", Subject::ConfigRepo),
     ("resume", "name", Subject::Rollout),
     ("rollout approve", "name", Subject::Rollout),
+    ("rollout history", "cluster", Subject::Cluster),
     ("rollout pause", "name", Subject::Rollout),
     ("rollout resume", "name", Subject::Rollout),
     ("rollout status", "name", Subject::Rollout),

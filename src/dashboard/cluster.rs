@@ -16,8 +16,9 @@ use api::cluster::v1::ManagedCluster;
 use api::condition::{Conditions, find_condition};
 use api::names::{CLUSTER_SET_LABEL, WORK_REPLICA_SET_LABEL, addon_conditions, work_conditions};
 use api::work::v1::{ManifestCondition, ManifestWork};
-use controllers::hub::overview::{ClusterSummary, ConditionSummary, Overview, WorkloadSummary};
+use controllers::hub::overview::{ClusterSummary, ConditionSummary, Overview, Repository, WorkloadSummary};
 use engine::plural::counted;
+use engine::report::{cluster_file, history_link};
 use object::text::plain;
 use object::{Key, Kind, Metadata as _};
 
@@ -129,6 +130,7 @@ pub(super) fn page(
                     @else { ul .rows { @for work in &works { (self::work(work)) } } }
                 }
                 (changes(readable, &add_ons, &works))
+                (history(name, overview, rights))
             }
             @if let Some(cluster) = readable {
                 div .stack {
@@ -291,6 +293,28 @@ fn changes(cluster: Option<&Arc<ManagedCluster>>, add_ons: &[Row<'_>], works: &[
                         }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// Returns links to the problems of a cluster in the reports.
+fn history(name: &str, overview: &Overview, rights: &Rights) -> Markup {
+    let file = |Repository { name: repository, report_url, report_place, .. }: &Repository| {
+        let (branch, directory) = report_place;
+        let file = [directory.trim_matches('/'), &cluster_file(name)].join("/");
+        let link = history_link(report_url, branch, file.trim_start_matches('/'))?;
+        rights.may(Right::ListRepositories, namespace(repository)).then(|| (repository.clone(), link))
+    };
+    let files: Vec<_> = overview.repositories.iter().filter_map(file).collect();
+    html! {
+        @if !files.is_empty() {
+            section .panel aria-labelledby="history" {
+                header { h2 #history { "History" } span .small.dim { "problems of this cluster in the reports" } }
+                ul .rows { @for (repository, link) in &files {
+                    li { a id={ "history:" (repository) } href=(link) rel="noreferrer" { "Reports of " (repository) } }
+                } }
+                p .note.dim.small { "In a clone, run " code { "wheelwright rollout history --cluster " (name) } "." }
             }
         }
     }

@@ -36,7 +36,7 @@ const READS: &[(&str, &[&str])] = &[
     ("explain placement", &["placement"]),
     ("explain rollout", &["name"]),
     ("rollout status", &["name"]),
-    ("rollout history", &["name", "report", "report_path", "limit"]),
+    ("rollout history", &["name", "cluster", "report", "report_path", "limit"]),
     ("repo get", &["name", "namespace"]),
     ("repo history", &["name"]),
     ("repo diff", &["name"]),

@@ -8,6 +8,7 @@ use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta2::ManagedClusterSet;
 use api::work::v1::ManifestWork;
 use controllers::hub::overview::Overview;
+use engine::report::cluster_file;
 use engine::rollout::ClusterState;
 use object::Kind;
 use reconcile::{Caches, Site};
@@ -130,6 +131,35 @@ fn the_page_of_a_cluster_has_its_set_taints_conditions_add_ons_and_works() {
         "{html}"
     );
     assert!(html.contains("1 of 3 objects unhealthy"), "{html}");
+}
+
+#[test]
+fn the_page_of_a_cluster_leads_to_its_problems_in_the_reports() {
+    let mut fleet = failed_on_edge();
+    let repository = &mut fleet.repositories[0];
+    repository.report_url = "https://git.example.com/team/reports.git".into();
+    repository.report_place = ("wheelwright/status".into(), "hubs/1a2b3c4d".into());
+    let name = repository.name.clone();
+    let html = |rights: &Rights, fleet: &Overview| {
+        page("edge", cluster_objects("edge", &caches()).unwrap(), fleet, rights, None).unwrap()
+    };
+    let file = cluster_file("edge");
+    let link =
+        format!("https://git.example.com/team/reports/commits/wheelwright/status/hubs/1a2b3c4d/{file}");
+    let text = format!("href=\"{link}\" rel=\"noreferrer\">Reports of {name}</a>");
+    let shown = html(&Rights::every(), &fleet);
+    assert!(shown.contains(&text) && shown.contains("history --cluster edge"), "{shown}");
+    let stranger = html(&Rights::new(&[Right::ListClusters], &[]), &fleet);
+    assert!(!stranger.contains("git.example.com") && !stranger.contains("history --cluster"), "{stranger}");
+    fleet.repositories[0].report_place.1 = "/".into();
+    let root = format!("reports/commits/wheelwright/status/{file}\"");
+    assert!(html(&Rights::every(), &fleet).contains(&root));
+    // A repository without reports, and one without pages.
+    fleet.repositories[0].report_place.0 = String::new();
+    assert!(!html(&Rights::every(), &fleet).contains("Reports of"));
+    fleet.repositories[0].report_place.0 = "wheelwright/status".into();
+    fleet.repositories[0].report_url = "/srv/reports".into();
+    assert!(!html(&Rights::every(), &fleet).contains("Reports of"));
 }
 
 #[test]

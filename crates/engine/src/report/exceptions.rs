@@ -53,7 +53,7 @@ pub(super) fn files(exceptions: &BTreeMap<&str, Exceptions<'_>>) -> BTreeMap<Str
         let text = content(name, exceptions);
         let Some(less) = left.checked_sub(text.len()) else { break };
         left = less;
-        files.insert(path(name), text);
+        files.insert(cluster_file(name), text);
     }
     files
 }
@@ -63,9 +63,9 @@ pub(super) fn shard(cluster: &str) -> String {
     hex(Sha256::digest(cluster).get(..1).unwrap_or_default())
 }
 
-/// Returns the path of a cluster's file. Valid cluster names are safe in paths, because they are namespace
-/// names.
-fn path(cluster: &str) -> String {
+/// Returns the path of a cluster's file in the directory of a report. Valid cluster names are safe in paths, because
+/// they are namespace names.
+pub fn cluster_file(cluster: &str) -> String {
     let shard = shard(cluster);
     let safe = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     let name: String = cluster.chars().take(253).map(safe).collect();
@@ -166,8 +166,8 @@ mod tests {
         assert_eq!(files.len(), MAX_CLUSTERS);
         let bytes = |files: &BTreeMap<String, String>| files.values().map(String::len).sum::<usize>();
         assert!(bytes(&files) < MAX_BYTES, "{}", bytes(&files));
-        assert!(files.contains_key(&path("c4999")) && files.contains_key(&path("c0998")));
-        assert!(!files.contains_key(&path("c0999")));
+        assert!(files.contains_key(&cluster_file("c4999")) && files.contains_key(&cluster_file("c0998")));
+        assert!(!files.contains_key(&cluster_file("c0999")));
         let shards: std::collections::BTreeSet<_> = files.keys().map(|path| path[9..11].to_owned()).collect();
         assert!(shards.len() > 200, "{}", shards.len());
 
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn no_name_leads_out_of_the_directory() {
         for name in ["../../etc", "a/b", "..", ".git", "c1\n"] {
-            let path = path(name);
+            let path = cluster_file(name);
             assert_eq!(path.matches('/').count(), 2, "{path}");
             assert!(!path.contains("/."), "{path}");
         }

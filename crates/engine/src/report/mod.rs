@@ -23,12 +23,13 @@ mod work;
 
 pub use commit_state::{commit_state, is_news};
 pub use config_repo::ConfigRepoState;
+pub use exceptions::cluster_file;
 pub use files::{digest, files};
 pub use input::{
     FleetReport, Rollout, Workload, WorkloadCluster, has_turn, last_change, quarantine_remedy, ready_since,
     version_of,
 };
-pub use link::{commit_link, repository_link};
+pub use link::{commit_link, history_link, repository_link};
 pub use message::message;
 pub use notification::{Message, Situation, problem, recovery};
 pub use placement::PlacementState;

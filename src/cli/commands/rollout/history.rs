@@ -7,9 +7,10 @@ use std::process::ExitCode;
 use anyhow::{Context as _, anyhow};
 use controllers::hub::overview::template_version;
 use jiff::Timestamp;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::RolloutName;
+use super::cluster_history;
 use crate::cli::checkout::{RepositoryArgs, Revisions};
 use crate::cli::output::{Output, Ui, age, table};
 use crate::cli::{CommandError, CommandResult};
@@ -24,14 +25,19 @@ const REPORTS: usize = 1_000;
 /// The longest text in the output, in characters.
 const TEXT: usize = 300;
 
-/// Show how a rollout went, from the reports in git, newest first.
+/// Show how a rollout went, or what went wrong on a cluster, from the reports in git, newest first.
 ///
 /// The command reads the branch with the reports, so `spec.report` of the ConfigRepo must be set. It needs no hub.
-/// Each line is a state that the rollout had in a report.
+/// Each line is a state that the rollout had in a report. With `--cluster`, it is a problem of the cluster; a report
+/// lists the problems of the 1,000 worst clusters.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    subject: RolloutName,
+    /// Name of the add-on (its ClusterManagementAddOn), or NAMESPACE/NAME of a ManifestWorkReplicaSet.
+    #[arg(value_name = "ADDON|NAMESPACE/NAME", required_unless_present = "cluster")]
+    name: Option<String>,
+    /// Show the problems of this cluster instead.
+    #[arg(long, value_name = "CLUSTER", conflicts_with = "name")]
+    cluster: Option<String>,
     /// Branch with the reports.
     #[arg(long, value_name = "REF", default_value = "wheelwright/status")]
     report: String,
@@ -97,36 +103,88 @@ struct Rollout {
 
 pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let repository = args.repository.open()?;
-    let states = args.states(&repository)?;
+    let reports = args.reports(&repository)?;
+    if let Some(cluster) = &args.cluster {
+        return cluster_history::run(cluster, &reports, args.output, ui);
+    }
+    let name = args.name.as_deref().unwrap_or_default();
+    let states = reports.states(name)?;
     match args.output {
         Output::Json => ui.json(&states)?,
-        Output::Text => ui.text(text(&states, &args.subject.name, now()))?,
+        Output::Text => ui.text(text(&states, name, now()))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
 impl Args {
-    /// Returns the states of the rollout, newest first.
+    /// Finds the reports.
+    ///
+    /// # Errors
+    /// Fails if the branch cannot be read, has no report, or has several and the arguments name none.
+    fn reports<'a>(&'a self, repository: &'a Revisions) -> Result<Reports<'a>, CommandError> {
+        let branch = self.report.as_str();
+        let tip = repository.checkout(branch)?;
+        let directory = match &self.report_path {
+            Some(directory) => directory.trim_matches('/').to_owned(),
+            None => only_report(&tip.tree, branch)?,
+        };
+        Ok(Reports { repository, branch, tip: tip.revision.clone(), directory, limit: self.limit.get() })
+    }
+}
+
+/// The reports in a directory of a branch.
+pub(super) struct Reports<'a> {
+    pub(super) repository: &'a Revisions,
+    pub(super) branch: &'a str,
+    /// The newest commit of the branch.
+    pub(super) tip: String,
+    directory: String,
+    /// The maximum number of results.
+    pub(super) limit: usize,
+}
+
+impl Reports<'_> {
+    /// Returns the path of a file of the report.
+    pub(super) fn path(&self, file: &str) -> String {
+        if self.directory.is_empty() { file.to_owned() } else { format!("{}/{file}", self.directory) }
+    }
+
+    /// Returns the commit of the repository that was applied at the time of a report; empty if unknown.
+    ///
+    /// # Errors
+    /// Fails if the report cannot be read.
+    pub(super) fn applied(&self, report: &str) -> Result<String, CommandError> {
+        Ok(self.read::<Summary>(report, SUMMARY)?.unwrap_or_default().commit.applied)
+    }
+
+    /// Reads a file of a report; `None` if the report does not have it.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be read or has another format.
+    pub(super) fn read<T: DeserializeOwned>(
+        &self,
+        report: &str,
+        file: &str,
+    ) -> Result<Option<T>, CommandError> {
+        let file = self.path(file);
+        let Some(bytes) = self.repository.file(report, &file)? else { return Ok(None) };
+        let place = || format!("cannot read {file} of {}", short_commit(report));
+        Ok(Some(serde_json::from_slice(&bytes).with_context(place)?))
+    }
+
+    /// Returns the states of a rollout, newest first.
     ///
     /// # Errors
     /// Fails if the branch cannot be read, or no report has the rollout.
-    fn states(&self, repository: &Revisions) -> Result<Vec<State>, CommandError> {
-        let (branch, name) = (&self.report, &self.subject.name);
-        let tip = repository.checkout(branch)?;
-        let file = match &self.report_path {
-            Some(directory) => below(directory.trim_matches('/')),
-            None => only_summary(&tip.tree, branch)?,
-        };
+    fn states(&self, name: &str) -> Result<Vec<State>, CommandError> {
         let mut states: Vec<State> = Vec::new();
-        for change in repository.changes(&tip.revision, &file, REPORTS)? {
-            let Some(bytes) = repository.file(&change.commit, &file)? else { break };
-            let place = || format!("cannot read {file} of {}", short_commit(&change.commit));
-            let summary: Summary = serde_json::from_slice(&bytes).with_context(place)?;
+        for change in self.repository.changes(&self.tip, &self.path(SUMMARY), REPORTS)? {
+            let Some(summary) = self.read::<Summary>(&change.commit, SUMMARY)? else { break };
             let Summary { commit, mut add_ons, mut replica_sets } = summary;
             let Some(workload) = add_ons.remove(name).or_else(|| replica_sets.remove(name)) else { continue };
             let state = State { time: change.time, report: change.commit, commit: commit.applied, workload };
             // The older report is the one in which the state began.
-            let is_full = states.len() == self.limit.get();
+            let is_full = states.len() == self.limit;
             match states.last_mut() {
                 Some(newer) if newer.workload == state.workload && newer.commit == state.commit => {
                     *newer = state
@@ -136,7 +194,7 @@ impl Args {
             }
         }
         if states.is_empty() {
-            let error = anyhow!("no report on {branch} has a rollout {name}");
+            let error = anyhow!("no report on {} has a rollout {name}", self.branch);
             let hint =
                 "name the add-on, or NAMESPACE/NAME of the ManifestWorkReplicaSet; git log shows the reports";
             return Err(CommandError::hinted(error, hint));
@@ -145,20 +203,15 @@ impl Args {
     }
 }
 
-/// Returns the path of the summary in a directory.
-fn below(directory: &str) -> String {
-    if directory.is_empty() { SUMMARY.to_owned() } else { format!("{directory}/{SUMMARY}") }
-}
-
-/// Returns the path of the only summary on a branch.
+/// Returns the directory of the only report on a branch.
 ///
 /// # Errors
 /// Fails if there is none, or several.
-fn only_summary(tree: &FileTree, branch: &str) -> Result<String, CommandError> {
+fn only_report(tree: &FileTree, branch: &str) -> Result<String, CommandError> {
     let is_summary = |path: &&str| path.rsplit('/').next() == Some(SUMMARY);
     let found: Vec<&str> = tree.below("").map(|(path, _)| path).filter(is_summary).collect();
     match found.as_slice() {
-        [only] => Ok((*only).to_owned()),
+        [only] => Ok(only.trim_end_matches(SUMMARY).trim_end_matches('/').to_owned()),
         [] => {
             let error = anyhow!("the branch {branch} has no report");
             Err(CommandError::hinted(

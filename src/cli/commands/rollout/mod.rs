@@ -1,6 +1,7 @@
 //! `wheelwright rollout`: shows, pauses, resumes, approves and undoes rollouts.
 
 mod approve;
+mod cluster_history;
 mod history;
 pub(super) mod pause;
 mod policy;

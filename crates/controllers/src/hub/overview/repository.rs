@@ -79,6 +79,9 @@ pub struct Repository {
     /// The URL of the git repository with the reports. Omitted in the JSON of `wheelwright status`.
     #[serde(skip)]
     pub report_url: String,
+    /// The branch with the reports, and the directory on it. Omitted in the JSON of `wheelwright status`.
+    #[serde(skip)]
+    pub report_place: (String, String),
     /// The last reports, newest first.
     pub reports: Vec<ReportSummary>,
 }
@@ -399,6 +402,7 @@ impl Repository {
             report_error: plain(&report.error, MESSAGE),
             reports: report.history.iter().map(pushed).collect(),
             report_url: if report.url.is_empty() { repo.spec.url.clone() } else { report.url },
+            report_place: (report.branch, report.path),
         }
     }
 }
