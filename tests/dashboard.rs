@@ -1,6 +1,8 @@
 //! The dashboard for users with hub tokens: what each visitor sees and may change, on both hubs and with the
 //! chart's role.
 
+mod oidc;
+
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

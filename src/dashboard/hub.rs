@@ -2,7 +2,7 @@
 //!
 //! A visitor sends a bearer token, with the login form or in a header. The dashboard shows what the hub lets the
 //! visitor list, and makes changes with the visitor's token. The token of a login is stored only in a cookie of
-//! this server. A form is accepted only if the browser confirms that it was sent from the dashboard.
+//! this server. A visitor can also get a token from the identity provider of the hub. A form is accepted only if the browser confirms that it was sent from the dashboard.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Form, FromRequest as _, Query, Request, State};
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -27,6 +28,7 @@ use tracing::{error, info};
 use super::action::{ActionForm, Verb, act};
 use super::certificate::{CertificateSource, keep};
 use super::live::{Fleet, Live, ReadFleet};
+use super::oidc::{self, Callback, LoginError, Oidc, OidcOptions};
 use super::query::{FleetQuery, View};
 use super::rights::{Right, namespace};
 use super::shown::Shown;
@@ -59,6 +61,8 @@ pub struct HubDashboard {
     pub config: kube::Config,
     /// The source of the certificate.
     pub certificate: CertificateSource,
+    /// The login with the identity provider of the hub; `None` if it has none.
+    pub oidc: Option<OidcOptions>,
 }
 
 struct PageState {
@@ -66,16 +70,18 @@ struct PageState {
     visitors: Visitors,
     client: kube::Client,
     config: kube::Config,
+    oidc: Option<Oidc>,
 }
 
 impl HubDashboard {
     /// Serves until `stop`.
     pub async fn serve(self, listener: TcpListener, reader: Arc<dyn ReadFleet>, stop: CancellationToken) {
-        let Self { client, config, certificate } = self;
+        let Self { client, config, certificate, oidc } = self;
         let live = Live::new(reader);
         let serving = Arc::new(Serving::default());
         let visitors = Visitors::new(client.clone());
-        let site = Arc::new(PageState { live: live.clone(), visitors, client: client.clone(), config });
+        let oidc = oidc.map(Oidc::new);
+        let site = Arc::new(PageState { live: live.clone(), visitors, client: client.clone(), config, oidc });
         let served =
             https::serve(listener, Arc::clone(&serving), routes(site), https::BROWSERS, stop.clone());
         tokio::join!(
@@ -108,6 +114,8 @@ fn routes(site: Arc<PageState>) -> Router {
         .route("/script.js", get(script))
         .route("/login", post(login))
         .route("/logout", post(logout))
+        .route("/oidc-login", get(begin_login))
+        .route(oidc::CALLBACK, get(end_login))
         .route("/act", post(change))
         .layer(DefaultBodyLimit::max(MAX_FORM))
         .with_state(site)
@@ -116,10 +124,10 @@ fn routes(site: Arc<PageState>) -> Router {
 /// The reason why a request is rejected.
 #[derive(Debug)]
 enum Refusal {
-    /// The request has no token.
-    NoToken,
-    /// The hub does not accept the token.
-    WrongToken,
+    /// The request has no token, or the hub does not accept it. Has the page for the login.
+    Login(String),
+    /// The login with the identity provider failed.
+    Oidc(LoginError),
     /// The form was not sent from the dashboard.
     Foreign,
     /// The form is invalid, or is not one of the dashboard's.
@@ -143,11 +151,16 @@ enum Refusal {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let (code, html) = match self {
-            Self::NoToken => (StatusCode::UNAUTHORIZED, page::login("")),
-            Self::WrongToken => (
-                StatusCode::UNAUTHORIZED,
-                page::login("The hub does not accept this token. It may have expired."),
+            Self::Login(page) => (StatusCode::UNAUTHORIZED, page),
+            Self::Oidc(LoginError::Unknown) => (
+                StatusCode::BAD_REQUEST,
+                page::refused(
+                    "This browser did not begin this login, or it took more than ten minutes. Log in again.",
+                ),
             ),
+            Self::Oidc(LoginError::Provider(reason)) => {
+                (StatusCode::BAD_GATEWAY, page::refused(&format!("The identity provider: {reason}")))
+            }
             Self::Foreign => (
                 StatusCode::FORBIDDEN,
                 page::refused(
@@ -178,12 +191,14 @@ fn token(headers: &HeaderMap) -> Option<&str> {
         let (scheme, token) = value.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
     });
-    let cookies = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
-    let cookie = cookies.flat_map(|value| value.split(';')).find_map(|pair| {
-        let (name, value) = pair.trim().split_once('=')?;
-        (name == COOKIE).then_some(value)
-    });
+    let cookie = cookies(headers).find_map(|(name, value)| (name == COOKIE).then_some(value));
     bearer.or(cookie).filter(|token| !token.is_empty())
+}
+
+/// Returns the names and values of the cookies of a request.
+fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
+    let all = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
+    all.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='))
 }
 
 /// Returns true if a form was sent from the dashboard itself. Every browser states this in one of two headers that
@@ -202,9 +217,33 @@ fn is_own(headers: &HeaderMap) -> bool {
 impl PageState {
     /// Returns the visitor of a request, and the token.
     async fn visitor<'h>(&self, headers: &'h HeaderMap) -> Result<(Arc<Visitor>, &'h str), Refusal> {
-        let token = token(headers).ok_or(Refusal::NoToken)?;
+        let token = token(headers).ok_or_else(|| self.login(""))?;
+        Ok((self.authenticate(token).await?, token))
+    }
+
+    /// Returns the visitor of a token.
+    async fn authenticate(&self, token: &str) -> Result<Arc<Visitor>, Refusal> {
         let visitor = self.visitors.authenticate(token).await.map_err(Refusal::Hub)?;
-        Ok((visitor.ok_or(Refusal::WrongToken)?, token))
+        visitor.ok_or_else(|| self.login("The hub does not accept this token. It may have expired."))
+    }
+
+    fn login(&self, reason: &str) -> Refusal {
+        Refusal::Login(page::login(reason, self.oidc.is_some()))
+    }
+
+    /// Returns the cookie with the token of a visitor who logs in.
+    async fn cookie(&self, token: &str) -> Result<HeaderValue, Refusal> {
+        if !is_token(token) {
+            return Err(self.login("The token has characters that no token has."));
+        }
+        if token.len() > MAX_TOKEN {
+            return Err(Refusal::Form(
+                "the token is too long for a cookie; send it in the header Authorization".into(),
+            ));
+        }
+        let visitor = self.authenticate(token).await?;
+        info!(user = visitor.name(), "a visitor has logged in");
+        cookie(&format!("{COOKIE}={token}"))
     }
 
     /// Returns the part of the fleet that a visitor may see, or the reason why the fleet cannot be read.
@@ -354,14 +393,14 @@ async fn form<T: DeserializeOwned>(request: Request) -> Result<T, Refusal> {
 }
 
 /// Redirects to the overview.
-fn see_page(cookie: Option<&str>) -> Result<Response, Refusal> {
-    let mut response = (StatusCode::SEE_OTHER, [(header::LOCATION, "./")]).into_response();
-    if let Some(cookie) = cookie {
-        let cookie = format!("{cookie}; Path=/; Secure; HttpOnly; SameSite=Strict");
-        let value = HeaderValue::from_str(&cookie).map_err(|_| Refusal::WrongToken)?;
-        response.headers_mut().insert(header::SET_COOKIE, value);
-    }
-    Ok(response)
+fn see_page() -> Response {
+    (StatusCode::SEE_OTHER, [(header::LOCATION, "./")]).into_response()
+}
+
+/// Returns a cookie for this server only.
+fn cookie(pair: &str) -> Result<HeaderValue, Refusal> {
+    let cookie = format!("{pair}; Path=/; Secure; HttpOnly; SameSite=Strict");
+    HeaderValue::from_str(&cookie).map_err(|_| Refusal::Form("the token is malformed".into()))
 }
 
 #[derive(Deserialize)]
@@ -377,26 +416,47 @@ fn is_token(token: &str) -> bool {
 
 async fn login(State(site): State<Arc<PageState>>, request: Request) -> Result<Response, Refusal> {
     let Login { token } = form(request).await?;
-    let token = token.trim();
-    if !is_token(token) {
-        return Err(Refusal::WrongToken);
-    }
-    if token.len() > MAX_TOKEN {
-        return Err(Refusal::Form(
-            "the token is too long for a cookie; send it in the header Authorization".into(),
-        ));
-    }
-    let visitor = site.visitors.authenticate(token).await.map_err(Refusal::Hub)?;
-    let visitor = visitor.ok_or(Refusal::WrongToken)?;
-    info!(user = visitor.name(), "a visitor has logged in");
-    see_page(Some(&format!("{COOKIE}={token}")))
+    let cookie = site.cookie(token.trim()).await?;
+    Ok(([(header::SET_COOKIE, cookie)], see_page()).into_response())
 }
 
 async fn logout(request: Request) -> Result<Response, Refusal> {
     if !is_own(request.headers()) {
         return Err(Refusal::Foreign);
     }
-    see_page(Some(&format!("{COOKIE}=; Max-Age=0")))
+    let cookie = cookie(&format!("{COOKIE}=; Max-Age=0"))?;
+    Ok(([(header::SET_COOKIE, cookie)], see_page()).into_response())
+}
+
+/// Sends the visitor to the identity provider.
+async fn begin_login(State(site): State<Arc<PageState>>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let oidc = site.oidc.as_ref().ok_or_else(|| site.login(""))?;
+    let begun = oidc.begin(host(&headers)?).await.map_err(Refusal::Oidc)?;
+    let headers = [(header::LOCATION, begun.location), (header::SET_COOKIE, begun.cookie)];
+    Ok((StatusCode::SEE_OTHER, headers).into_response())
+}
+
+/// Receives the visitor from the identity provider. The page leads on, because browsers do not send the cookie with
+/// a redirect that began on another site.
+async fn end_login(
+    State(site): State<Arc<PageState>>,
+    Query(callback): Query<Callback>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let oidc = site.oidc.as_ref().ok_or_else(|| site.login(""))?;
+    let token = oidc.end(host(&headers)?, &callback, cookies(&headers)).await.map_err(Refusal::Oidc)?;
+    let refresh = [
+        (header::REFRESH, HeaderValue::from_static("0; url=./")),
+        (header::SET_COOKIE, site.cookie(&token).await?),
+    ];
+    Ok((refresh, document(page::logged_in())).into_response())
+}
+
+/// Returns the host of the dashboard, as the browser knows it.
+fn host(headers: &HeaderMap) -> Result<&str, Refusal> {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = host.filter(|host| host.parse::<Authority>().is_ok());
+    host.ok_or_else(|| Refusal::Form("the request has no valid header Host".into()))
 }
 
 async fn change(State(site): State<Arc<PageState>>, request: Request) -> Result<Response, Refusal> {
@@ -409,7 +469,7 @@ async fn change(State(site): State<Arc<PageState>>, request: Request) -> Result<
         _ => Vec::new(),
     };
     act(&site.config, token, &form, &undo).await.map_err(|(code, reason)| Refusal::Change(code, reason))?;
-    see_page(None)
+    Ok(see_page())
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod html;
 pub mod hub;
 mod live;
 mod local;
+mod oidc;
 mod page;
 mod paging;
 mod placement;
@@ -41,6 +42,7 @@ use axum::response::{Html, IntoResponse, Response};
 pub use cluster::ClusterObjects;
 pub use live::ReadFleet;
 pub use local::LocalDashboard;
+pub use oidc::OidcOptions;
 
 use controllers::hub::placement::LabelChange;
 use object::names::is_dns_subdomain;

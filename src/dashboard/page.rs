@@ -13,12 +13,14 @@ use super::rollouts::{in_progress, rollouts};
 use super::shown::Shown;
 use engine::plural::counted;
 
-/// Returns the page that asks for a token, with the reason why the last token was rejected.
-pub(super) fn login(reason: &str) -> String {
+/// Returns the page that asks for a token, with the reason why the last token was rejected. `has_oidc` is true if the
+/// visitor can get a token from the identity provider of the hub.
+pub(super) fn login(reason: &str, has_oidc: bool) -> String {
     let main = html! {
         section .panel.narrow {
             h1 { "Log in" }
             @if !reason.is_empty() { p .problem role="alert" { (reason) } }
+            @if has_oidc { p { a .btn.go #oidc href="oidc-login" { "Log in with your identity provider" } } }
             p { "You see what the hub lets you see. A token of a service account comes from "
                 code { "kubectl create token NAME" } "." }
             form method="post" action="login" {
@@ -29,6 +31,17 @@ pub(super) fn login(reason: &str) -> String {
         }
     };
     Frame { title: "Log in", is_bare: true, ..Frame::default() }.document(&main)
+}
+
+/// Returns the page after a login with the identity provider, which leads to the overview.
+pub(super) fn logged_in() -> String {
+    let main = html! {
+        section .panel.narrow {
+            h1 { "Logged in" }
+            p { a #on href="./" { "Go to the fleet" } }
+        }
+    };
+    Frame { title: "Logged in", is_bare: true, ..Frame::default() }.document(&main)
 }
 
 /// Returns the page for a rejected request.

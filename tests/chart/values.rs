@@ -104,6 +104,46 @@ fn the_dashboard_has_a_certificate_of_ones_own() {
     assert_eq!((&pod["containers"][0]["volumeMounts"], &pod["volumes"]), (&mount, &volume));
 }
 
+#[test]
+fn the_dashboard_logs_visitors_in_with_the_provider_of_the_hub() {
+    let pod = |oidc: &Value| {
+        let oidc = format!("dashboard.oidc={oidc}");
+        let rendered = helm::render("wheelwright", &["dashboard.enabled=true", &oidc]).unwrap();
+        let is_it = |object: &&Value| {
+            object["kind"] == "Deployment" && object["metadata"]["name"] == "wheelwright-dashboard"
+        };
+        rendered.iter().find(is_it).unwrap()["spec"]["template"]["spec"].clone()
+    };
+    let public = json!({"issuerURL": "https://sso.example.com/realm", "clientID": "hub"});
+    let private = json!({"issuerURL": "https://sso.example.com/realm", "clientID": "hub", "clientSecret": "page-oidc",
+        "extraScopes": ["email", "groups"]});
+    let arguments = |pod: &Value| {
+        let all = pod["containers"][0]["args"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one.as_str().unwrap().to_owned());
+        all.filter(|one| one.starts_with("--oidc")).collect::<Vec<_>>()
+    };
+    let expected = ["--oidc-issuer-url=https://sso.example.com/realm", "--oidc-client-id=hub"];
+    let pod_of_public = pod(&public);
+    assert_eq!(arguments(&pod_of_public), expected);
+    assert_eq!(pod_of_public["volumes"], Value::Null);
+    let pod_of_private = pod(&private);
+    let more = [
+        "--oidc-extra-scope=email",
+        "--oidc-extra-scope=groups",
+        "--oidc-client-secret-file=/oidc/client-secret",
+    ];
+    assert_eq!(arguments(&pod_of_private), [&expected[..], &more].concat());
+    let mount = json!([{"name": "oidc", "mountPath": "/oidc", "readOnly": true}]);
+    let volume = json!([{"name": "oidc", "secret": {"secretName": "page-oidc"}}]);
+    let mounted = (&pod_of_private["containers"][0]["volumeMounts"], &pod_of_private["volumes"]);
+    assert_eq!(mounted, (&mount, &volume));
+    let plain = helm::render("wheelwright", &["dashboard.oidc={\"issuerURL\": \"http://sso.example.com\"}"]);
+    assert!(plain.is_err(), "an issuer without TLS");
+}
+
 /// Returns the code spans in the first column of the tables of a page.
 fn named_values(page: &str) -> Vec<&str> {
     page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect()

@@ -66,6 +66,8 @@ pub(crate) struct Cluster {
     /// The kubeconfig file of a cluster administrator.
     pub(crate) kubeconfig: PathBuf,
     version: Version,
+    /// Additional flags of the API server.
+    flags: Vec<String>,
     authority: Authority,
     ports: Ports,
     etcd: Process,
@@ -93,8 +95,13 @@ impl Ports {
 impl Cluster {
     /// Starts a control plane and waits until it serves.
     pub(crate) async fn start(name: &str) -> Self {
+        Self::start_with(name, &[]).await
+    }
+
+    /// Starts a control plane whose API server has additional flags, and waits until it serves.
+    pub(crate) async fn start_with(name: &str, flags: &[String]) -> Self {
         install_crypto();
-        let mut cluster = Self::spawn(name, Version::Pinned);
+        let mut cluster = Self::spawn(name, Version::Pinned, flags);
         cluster.ready().await;
         cluster
     }
@@ -107,21 +114,23 @@ impl Cluster {
     /// Starts several control planes of one version at once.
     pub(crate) async fn start_all_of(names: &[&str], version: &Version) -> Vec<Self> {
         install_crypto();
-        let mut clusters: Vec<Self> = names.iter().map(|name| Self::spawn(name, version.clone())).collect();
+        let mut clusters: Vec<Self> =
+            names.iter().map(|name| Self::spawn(name, version.clone(), &[])).collect();
         for cluster in &mut clusters {
             cluster.ready().await;
         }
         clusters
     }
 
-    fn spawn(name: &str, version: Version) -> Self {
+    fn spawn(name: &str, version: Version, flags: &[String]) -> Self {
         let dir = Directory::new(name);
         let ports = Ports { etcd: free_port(), etcd_peer: free_port(), apiserver: free_port() };
         let url = format!("https://127.0.0.1:{}", ports.apiserver);
         Self {
             authority: write_authority(&dir, &url),
             etcd: start_etcd(&dir, ports),
-            apiserver: start_apiserver(&version, &dir, ports),
+            apiserver: start_apiserver(&version, &dir, ports, flags),
+            flags: flags.to_vec(),
             version,
             controllers: None,
             url,
@@ -246,7 +255,7 @@ impl Cluster {
 
     /// Restarts a killed API server on the same port and waits until it serves.
     pub(crate) async fn restart_apiserver(&mut self) {
-        self.apiserver = start_apiserver(&self.version, &self.dir, self.ports);
+        self.apiserver = start_apiserver(&self.version, &self.dir, self.ports, &self.flags);
         self.ready().await;
     }
 }
@@ -285,7 +294,7 @@ fn start_etcd(dir: &Directory, ports: Ports) -> Process {
     Process::start("etcd", command, dir)
 }
 
-fn start_apiserver(version: &Version, dir: &Directory, ports: Ports) -> Process {
+fn start_apiserver(version: &Version, dir: &Directory, ports: Ports, flags: &[String]) -> Process {
     let mut command = version.command("kube-apiserver");
     let mut file = |flag: &str, name: &str| {
         command.arg(format!("--{flag}={}", dir.path(name).display()));
@@ -314,6 +323,7 @@ fn start_apiserver(version: &Version, dir: &Directory, ports: Ports) -> Process 
         "--profiling=false",
         "--shutdown-delay-duration=0s",
     ]);
+    command.args(flags);
     Process::start("kube-apiserver", command, dir)
 }
 

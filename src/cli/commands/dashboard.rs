@@ -20,7 +20,7 @@ use crate::cli::runtime::block_on;
 use crate::cli::{CommandError, CommandResult};
 use crate::dashboard::certificate::CertificateSource;
 use crate::dashboard::hub::HubDashboard;
-use crate::dashboard::{ClusterObjects, LocalDashboard, ReadFleet};
+use crate::dashboard::{ClusterObjects, LocalDashboard, OidcOptions, ReadFleet};
 use crate::serve::certificate::ServerSecret;
 use crate::shell::{Handle, now, stop_on_signal};
 use api::names::{DASHBOARD, SYSTEM_NAMESPACE};
@@ -61,6 +61,44 @@ pub(crate) struct Args {
     /// File with the private key of that certificate, in PEM format.
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
+    /// URL of the OpenID Connect provider whose ID tokens the hub accepts, as in the flag of kube-apiserver. The
+    /// login page then leads to it. The provider must allow the redirect to `https://HOST/oidc-callback`.
+    #[arg(long, value_name = "URL", requires_all = ["listen", "oidc_client_id"], value_parser = issuer)]
+    oidc_issuer_url: Option<String>,
+    /// Client of the provider, as in the flag of kube-apiserver.
+    #[arg(long, value_name = "ID", requires = "oidc_issuer_url")]
+    oidc_client_id: Option<String>,
+    /// File with the secret of the client. Without it, the client is a public one.
+    #[arg(long, value_name = "FILE", requires = "oidc_issuer_url")]
+    oidc_client_secret_file: Option<PathBuf>,
+    /// Scopes to request in addition to `openid`, separated by commas, such as `email,groups`.
+    #[arg(long, value_name = "SCOPE", requires = "oidc_issuer_url", value_delimiter = ',')]
+    oidc_extra_scope: Vec<String>,
+}
+
+fn issuer(url: &str) -> Result<String, String> {
+    let is_valid =
+        url.strip_prefix("https://").is_some_and(|rest| !rest.is_empty() && !rest.contains(['?', '#']));
+    is_valid.then(|| url.to_owned()).ok_or_else(|| "it is not an https:// URL without a query".into())
+}
+
+impl Args {
+    fn oidc(&self) -> Result<Option<OidcOptions>, CommandError> {
+        let (Some(issuer), Some(client)) = (&self.oidc_issuer_url, &self.oidc_client_id) else {
+            return Ok(None);
+        };
+        let read = |file: &PathBuf| {
+            let secret = std::fs::read_to_string(file);
+            secret.with_context(|| format!("cannot read {}", file.display()))
+        };
+        let secret = self.oidc_client_secret_file.as_ref().map(read).transpose()?;
+        Ok(Some(OidcOptions {
+            issuer: issuer.clone(),
+            client_id: client.clone(),
+            client_secret: secret.map(|secret| secret.trim_end().to_owned()),
+            extra_scopes: self.oidc_extra_scope.clone(),
+        }))
+    }
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
@@ -88,7 +126,7 @@ async fn serve_local(args: &Args, ui: &mut Ui) -> CommandResult {
 }
 
 async fn serve_hub(args: &Args, address: SocketAddr, ui: &mut Ui) -> CommandResult {
-    let client = args.hub.connect().await?;
+    let (oidc, client) = (args.oidc()?, args.hub.connect().await?);
     let mut config = args.hub.config().await?;
     config.auth_info = AuthInfo::default();
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen at {address}"))?;
@@ -110,7 +148,7 @@ async fn serve_hub(args: &Args, address: SocketAddr, ui: &mut Ui) -> CommandResu
     let shell = follow_with_placements(client.clone());
     let reader = Arc::new(FollowedFleet(shell.handle(), client.clone()));
     let stop = stop_on_signal();
-    let dashboard = HubDashboard { client, config, certificate };
+    let dashboard = HubDashboard { client, config, certificate, oidc };
     tokio::join!(shell.run(stop.clone()), dashboard.serve(listener, reader, stop.clone()));
     Ok(ExitCode::SUCCESS)
 }

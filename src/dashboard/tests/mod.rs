@@ -153,7 +153,9 @@ fn a_text_of_the_hub_never_becomes_markup() {
     fleet.add_ons[0].approvals = [("<b>".to_owned(), "the start of \"<b>\"".to_owned())].into();
     let html = content(&fleet) + &repository_page(&fleet);
     assert!(!html.contains("<b>\"") && html.contains("value=\"&lt;b&gt;\""), "{html}");
-    for document in [page::login("<i>"), page::refused("<i>"), page::no_cluster("<i>"), document(&fleet)] {
+    for document in
+        [page::login("<i>", true), page::refused("<i>"), page::no_cluster("<i>"), document(&fleet)]
+    {
         assert!(!document.contains("<i>") && document.contains("&lt;i&gt;"), "{document}");
     }
     let placement = placement_page(&Explanation { placement: "<i>".into(), ..explanation(1) }, "<i>");
