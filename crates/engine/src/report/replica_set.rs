@@ -14,6 +14,9 @@ use api::names::work_conditions::{APPLIED, AVAILABLE, DEGRADED, PROGRESSING};
 use api::work::v1::ManifestWork;
 use object::Key;
 
+/// The reason for a missed deadline if the agent knows nothing of the revision.
+const SILENT: &str = "its agent has not reported on this revision";
+
 impl WorkloadCluster {
     /// Reads a set's work on a cluster in the given state, with the hash of its template.
     pub fn from_work(name: &str, state: &ClusterState, work: Option<(&ManifestWork, &Hash)>) -> Self {
@@ -37,6 +40,7 @@ impl WorkloadCluster {
         let message = match state {
             _ if error.is_some() => error.clone().unwrap_or_default(),
             ClusterState::Done | ClusterState::Returned { .. } if available => String::new(),
+            ClusterState::TimedOut if work.is_some() && condition(APPLIED).is_none() => SILENT.into(),
             ClusterState::Done
             | ClusterState::Returned { .. }
             | ClusterState::Failed { .. }
@@ -104,6 +108,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_deadline_that_passes_without_a_report_names_the_agent() {
+        let message = |observed: i64| {
+            let applied = json!({"type": "Applied", "status": "True", "reason": "R", "message": "",
+                "observedGeneration": observed, "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            let work: ManifestWork = serde_json::from_value(json!({"metadata": {"generation": 2},
+                "spec": {}, "status": {"conditions": [applied]}}))
+            .unwrap();
+            let runs = Hash::default();
+            WorkloadCluster::from_work("c1", &ClusterState::TimedOut, Some((&work, &runs))).message
+        };
+        assert_eq!((message(1).as_str(), message(2).as_str()), (SILENT, ""));
+    }
 
     #[test]
     fn a_set_that_stopped_working_after_its_rollout_is_not_available() {
