@@ -39,6 +39,8 @@ async fn the_rollouts_of_the_demo_are_followed_to_their_stop_in_a_browser() {
         page.wait("document.getElementById('cell:gcp-2').classList.contains('r')");
         page.wait_for_text("0.10.1");
         check_accessibility(&mut page);
+        page.go(&format!("{url}cluster?of=gcp-2"));
+        page.wait_for_text("Works and objects");
     });
     followed.await.unwrap();
     drop(demo);

@@ -205,7 +205,6 @@ pub(super) fn explain_placement(
     now: Timestamp,
 ) -> Result<Option<Explanation>, String> {
     let mut caches = caches(hub);
-    caches.replace(Site::Hub, list::<ManagedClusterSet>(hub), "0");
     caches.replace(Site::Hub, list::<ManagedClusterSetBinding>(hub), "0");
     caches.replace(Site::Hub, list::<AddOnPlacementScore>(hub), "0");
     placement::explain_with(placement, change, &caches, now).map_err(|unread| unread.to_string())
@@ -221,6 +220,7 @@ fn caches(hub: &Store) -> Caches {
     caches.replace(Site::Hub, list::<ClusterManagementAddOn>(hub), "0");
     caches.replace(Site::Hub, list::<ManagedClusterAddOn>(hub), "0");
     caches.replace(Site::Hub, list::<ManagedCluster>(hub), "0");
+    caches.replace(Site::Hub, list::<ManagedClusterSet>(hub), "0");
     caches.replace(Site::Hub, list::<Placement>(hub), "0");
     caches.replace(Site::Hub, list::<PlacementDecision>(hub), "0");
     caches.replace(Site::Hub, list::<RolloutPolicy>(hub), "0");
