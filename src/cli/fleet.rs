@@ -66,7 +66,13 @@ fn repositories(page: &mut String, overview: &Overview, style: Style, has_histor
         let _ = writeln!(page, "no ConfigRepo: nothing drives this fleet yet");
     }
     for repository in &overview.repositories {
-        let (mark, colour) = if repository.ready { ('✓', GREEN) } else { ('✗', RED) };
+        let waits = !repository.held_plan.is_empty() || repository.held_deletions.is_some();
+        let (mark, colour) = match () {
+            () if repository.ready => ('✓', GREEN),
+            () if waits => ('‖', YELLOW),
+            () if repository.is_under_way() => ('↻', YELLOW),
+            () => ('✗', RED),
+        };
         let commit = short(&repository.applied);
         let _ = writeln!(
             page,
@@ -324,6 +330,28 @@ mod tests {
                 format!("  ! {name} Progressing (reports an error): ConfigMap Greeting_X: is invalid\n");
             assert!(page.contains(&line), "{page}");
         }
+    }
+
+    #[test]
+    fn a_repository_under_way_is_no_failure_and_one_that_waits_for_a_person_is_marked() {
+        let mark = |change: &dyn Fn(&mut Repository)| {
+            let mut repository =
+                Repository { name: "a/b".into(), reconciling: true, ..Repository::default() };
+            change(&mut repository);
+            let (mut page, fleet) =
+                (String::new(), Overview { repositories: vec![repository], ..Overview::default() });
+            repositories(&mut page, &fleet, Style::PLAIN, false);
+            page.chars().next().unwrap()
+        };
+        assert_eq!(mark(&|one| one.ready = true), '✓');
+        assert_eq!(mark(&|one| one.reason = "WaitingForHealth".into()), '↻');
+        assert_eq!(mark(&|one| one.held_plan = "c0de".into()), '‖');
+        assert_eq!(
+            mark(&|one| one.reason = "SourceUnreachable".into()),
+            '✗',
+            "a failed fetch is no progress"
+        );
+        assert_eq!(mark(&|one| one.reconciling = false), '✗');
     }
 
     #[test]

@@ -14,7 +14,9 @@ use api::Condition;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::condition::{Conditions, find_condition};
-use api::names::{CLUSTER_SET_LABEL, WORK_REPLICA_SET_LABEL, addon_conditions, work_conditions};
+use api::names::{
+    CLUSTER_SET_LABEL, WORK_REPLICA_SET_LABEL, addon_conditions, cluster_conditions, work_conditions,
+};
 use api::work::v1::{ManifestCondition, ManifestWork};
 use controllers::hub::overview::{ClusterSummary, ConditionSummary, Overview, Repository, WorkloadSummary};
 use engine::plural::counted;
@@ -108,7 +110,7 @@ pub(super) fn page(
         p .small.dim { a #back href="./" { "Fleet" } " / " a #clusters href="clusters" { "Clusters" }
             @for set in &sets { " / " a id={ "set:" (set) } href=(address("clusters", &[("set", set)], 1)) { (set) } }
         }
-        div .head { div { h1 { (name) } (summary(&add_ons, &works)) } }
+        div .head { div { h1 { (name) } (summary(readable, &add_ons, &works)) } }
         @match &cluster {
             Some(Ok(cluster)) => (facts(cluster, &sets)),
             Some(Err(reason)) => p .problem { (plain(reason, MESSAGE)) },
@@ -146,14 +148,25 @@ pub(super) fn page(
     )
 }
 
-/// Describes the state of a cluster in one line.
-fn summary(add_ons: &[Row<'_>], works: &[Row<'_>]) -> Markup {
+/// Describes the state of a cluster in one line, by its most urgent problem.
+fn summary(cluster: Option<&Arc<ManagedCluster>>, add_ons: &[Row<'_>], works: &[Row<'_>]) -> Markup {
     let bad = |rows: &[Row<'_>]| rows.iter().filter(|row| row.state() == State::Failed).count();
     let (bad_add_ons, bad_works) = (bad(add_ons), bad(works));
+    let available = cluster.and_then(|cluster| cluster.condition(cluster_conditions::AVAILABLE));
+    let lost = available.filter(|available| !available.is_true());
+    let all = || add_ons.iter().chain(works);
+    let failed = all().find_map(|row| row.rollout.filter(|(_, on)| State::from_cluster(on) == State::Failed));
+    let open = all().find_map(|row| Some(format!("{}: {}", row.name, row.problems.first()?)));
     html! {
         p {
-            @if bad_add_ons > 0 { (state(State::Failed, format!("{bad_add_ons} of {} not working", counted(add_ons.len(), "add-on")))) }
+            @if let Some(lost) = lost {
+                (state(State::Unreachable, "Not available")) " since " (relative(lost.last_transition_time.0, now()))
+                "; everything below is its last report"
+            }
+            @else if bad_add_ons > 0 { (state(State::Failed, format!("{bad_add_ons} of {} not working", counted(add_ons.len(), "add-on")))) }
             @else if bad_works > 0 { (state(State::Failed, format!("{bad_works} of {} not working", counted(works.len(), "work")))) }
+            @else if let Some((workload, on)) = failed { (state(State::Failed, format!("{workload} {}", on.label()))) }
+            @else if let Some(open) = open { (state(State::InFlight, open)) }
             @else if !add_ons.is_empty() || !works.is_empty() { (state(State::Done, "Everything works")) }
         }
     }

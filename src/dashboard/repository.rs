@@ -99,7 +99,7 @@ fn facts(repository: &Repository, now: Timestamp) -> Markup {
 
 /// Returns the plan that waits for an approval: its verdict, its changes and the button.
 fn plan(repository: &Repository, has_buttons: bool) -> Markup {
-    let Repository { url, seen, applied, held_plan, held_changes, .. } = repository;
+    let Repository { name, url, seen, applied, held_plan, held_changes, .. } = repository;
     let changes: Vec<_> = held_changes.iter().map(|change| change.what.as_str()).collect();
     let compared = repository_link(url)
         .filter(|_| !applied.is_empty())
@@ -130,8 +130,8 @@ fn plan(repository: &Repository, has_buttons: bool) -> Markup {
                 div .lists { (actions::object_lists(repository)) }
                 p .small.dim {
                     "In a clone, " (plan_command(repository))
-                    " shows every field and the batches of clusters. Without this page, approve it with the annotation "
-                    code { "gitops.wheelwright.dev/approve-plan=" (held_plan) } "."
+                    " shows every field and the batches of clusters. Without this page, approve it with "
+                    code { "wheelwright repo approve " (name) " " (held_plan) } "."
                 }
             }
         }
@@ -141,7 +141,7 @@ fn plan(repository: &Repository, has_buttons: bool) -> Markup {
 /// Returns the command that shows a waiting plan in full.
 fn plan_command(repository: &Repository) -> Markup {
     let Repository { name, seen, .. } = repository;
-    html! { code { "wheelwright plan --hub KUBECONFIG --config-repo " (name) " --head " (short_commit(seen)) } }
+    html! { code { "wheelwright plan --config-repo " (name) " --head " (short_commit(seen)) } }
 }
 
 /// Returns the fields that the waiting plan changes. Objects with the same change share an entry.

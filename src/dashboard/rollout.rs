@@ -77,7 +77,9 @@ pub(super) fn content(name: &str, shown: &Shown, now: Timestamp) -> Option<Marku
 fn clusters(workload: &WorkloadSummary, now: Timestamp) -> Markup {
     let mut cells = cells_of(workload);
     cells.sort_by(|a, b| (a.state, a.name).cmp(&(b.state, b.name)));
-    let urgent = cells.iter().filter(|cell| cell.state.is_exception()).count();
+    // A cluster that has returned works. The rollout needs attention, not the cluster.
+    let needs_attention = |cell: &&Cell<'_>| cell.state.is_exception() && cell.state != State::Returned;
+    let urgent = cells.iter().filter(needs_attention).count();
     html! {
         section .panel aria-labelledby="of-rollout" {
             header {
@@ -286,6 +288,7 @@ fn stage(
     let worst = stage_state(one, clusters, is_held);
     let done = clusters.iter().filter(|cluster| State::from_cluster(cluster) == State::Done).count();
     let is_current = worst == State::InFlight;
+    let is_over = matches!(worst, State::Done | State::Returned);
     html! {
         li .stage.now[is_current] {
             p .small.dim { "Stage " (number) " · " (placement) }
@@ -293,10 +296,10 @@ fn stage(
             p { (state(worst, if worst == State::Warned { "Passed with failures" } else { worst.word() })) }
             p .small.dim {
                 (done) " of " (counted(stage.clusters, "cluster")) " done"
-                @if worst != State::Done {
+                @if !is_over {
                     br; (stage.busy) " of " (counted(stage.slots, "slot")) " in use"
                 }
-                @if stage.failures > 0 || worst != State::Done {
+                @if stage.failures > 0 || !is_over {
                     br; (stage.failures) " failed, "
                     @match stage.allowed { Some(allowed) => { (allowed) " allowed" }, None => { "any number allowed" } }
                 }

@@ -212,6 +212,7 @@ pub(super) fn stage_state(one: &StageSummary, clusters: &[&ClusterSummary], is_h
     let is_over = stage.unfinished == 0 && !is_any(&[State::Waiting, State::Paused, State::InFlight]);
     match () {
         () if stage.allowed.is_some_and(|allowed| stage.failures > allowed) => State::Failed,
+        () if is_over && is_any(&[State::Returned]) => State::Returned,
         () if is_over && stage.failures > 0 => State::Warned,
         () if is_over => State::Done,
         () if stage.busy > 0 || is_any(&[State::InFlight]) => State::InFlight,

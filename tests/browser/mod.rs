@@ -48,6 +48,11 @@ fn check_accessibility(page: &mut Chromium) {
         let overflow =
             page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
         assert!(overflow.as_i64().unwrap() <= 0, "{width} pixels: {overflow} too wide");
+        let wide = page.evaluate(
+            "[...document.querySelectorAll('.panel')].filter(panel => panel.scrollWidth > panel.clientWidth)\
+             .map(panel => panel.getAttribute('aria-labelledby'))",
+        );
+        assert_eq!(wide, json!([]), "panels narrower than their content at {width} pixels");
     }
     show_as_before(page);
 }

@@ -1,4 +1,4 @@
-use super::super::cluster::page;
+use super::super::cluster::{ClusterObjects, page};
 use super::super::rights::{Right, Rights};
 use super::super::visitor::Visitors;
 use super::{cluster, fleet, hub};
@@ -131,6 +131,35 @@ fn the_page_of_a_cluster_has_its_set_taints_conditions_add_ons_and_works() {
         "{html}"
     );
     assert!(html.contains("1 of 3 objects unhealthy"), "{html}");
+}
+
+#[test]
+fn the_first_line_of_a_cluster_says_what_is_wrong_before_it_says_that_all_is_well() {
+    let add_on = |more: Value| -> Arc<ManagedClusterAddOn> {
+        let conditions = json!([condition("Available", "True", "ProbeAvailable", ""), more]);
+        let metadata = json!({"name": "proxy", "namespace": "edge"});
+        Arc::new(typed(json!({"metadata": metadata, "spec": {}, "status": {"conditions": conditions}})))
+    };
+    let line = |available: &str, more: Value, fleet: &Overview| {
+        let available = condition("ManagedClusterConditionAvailable", available, "Lease", "");
+        let cluster =
+            typed(json!({"metadata": {"name": "edge"}, "spec": {}, "status": {"conditions": [available]}}));
+        let objects = ClusterObjects {
+            cluster: Some(Ok(Arc::new(cluster))),
+            add_ons: vec![add_on(more)],
+            ..ClusterObjects::default()
+        };
+        let html = page("edge", objects, fleet, &Rights::every(), None).unwrap();
+        html.split("<h1>edge</h1>").nth(1).unwrap().split("</p>").next().unwrap().to_owned()
+    };
+    let calm = || condition("Progressing", "False", "Completed", "");
+    let moves = condition("Progressing", "True", "Upgrading", "");
+    let (idle, failed) = (Overview::default(), failed_on_edge());
+    assert!(line("True", calm(), &idle).contains("Everything works"));
+    assert!(line("True", moves, &idle).contains("proxy: Progressing is True (Upgrading)"));
+    assert!(line("True", calm(), &failed).contains("proxy TimedOut"));
+    let lost = line("Unknown", calm(), &failed);
+    assert!(lost.contains("Not available</span> since <time datetime=\"2026-01-02T03:04:05Z\""), "{lost}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::{content, content_for, fleet, repository_page, rollout_page};
 use controllers::hub::overview::{HeldChange, HeldField, HeldFields, ObjectList, StageSummary};
 use controllers::undo::{Undo, UndoEffect};
 use engine::rollout::ClusterState;
+use engine::rollout::cluster::Hash;
 use engine::rollout::decision::Stage;
 use engine::rollout::state::{Breach, Wait};
 use jiff::Timestamp;
@@ -64,6 +65,18 @@ fn a_stage_that_tolerated_a_failure_says_so() {
     fleet.add_ons[0].stages = vec![canary];
     let html = rollout_page("proxy", &fleet);
     assert!(html.contains("<span class=\"st e\">Passed with failures</span>"), "{html}");
+}
+
+#[test]
+fn a_stage_whose_clusters_have_returned_says_so_and_they_need_no_attention() {
+    let mut fleet = fleet(1);
+    fleet.add_ons[0].stages = vec![stage("canary".into(), 0)];
+    for cluster in fleet.add_ons[0].groups.iter_mut().flat_map(|group| &mut group.clusters) {
+        (cluster.state, cluster.available) = (ClusterState::Returned { to: Hash::default() }, true);
+    }
+    let html = rollout_page("proxy", &fleet);
+    assert!(html.contains("<h3>canary</h3><p><span class=\"st r\">Returned</span>"), "{html}");
+    assert!(!html.contains("Clusters that need attention"), "{html}");
 }
 
 #[test]
@@ -143,7 +156,7 @@ fn a_plan_that_waits_for_its_approval_has_the_objects_that_it_changes() {
         "<h3>11 objects to change</h3><ul class=\"plain\"><li>Role &lt;i&gt;</li><li>and 10 more</li></ul>";
     let html = repository_page(&fleet);
     let (hash, list) = (html.find("<code>c0de&lt;i&gt;</code>").unwrap(), html.rfind(list).unwrap());
-    assert!(hash < list && html.contains("approve-plan=c0de&lt;i&gt;"), "{html}");
+    assert!(hash < list && html.contains(" c0de&lt;i&gt;</code>."), "{html}");
     assert!(content(&fleet).contains("11 objects to change"));
     fleet.repositories[0].held_plan.clear();
     assert!(!(content(&fleet) + &repository_page(&fleet)).contains("objects to change"), "no plan waits");
@@ -182,7 +195,7 @@ fn a_plan_that_waits_has_its_fields_once_for_equal_changes() {
         "and 3 more fields",
         "<b>+ Placement fleet/all</b>",
         "<span>spec.numberOfClusters</span><ins>+ 3</ins>",
-        "The fields of 7 more objects are not listed here. <code>wheelwright plan --hub KUBECONFIG --config-repo a/fleet --head 0123456789ab</code>",
+        "The fields of 7 more objects are not listed here. <code>wheelwright plan --config-repo a/fleet --head 0123456789ab</code>",
     ] {
         assert!(html.contains(text), "{text}: {html}");
     }

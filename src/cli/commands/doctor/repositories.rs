@@ -15,7 +15,7 @@ use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, SecretRef};
 use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL, gitops_conditions};
 use controllers::MESSAGE;
-use controllers::hub::overview::unanswered;
+use controllers::hub::overview::{Repository, unanswered};
 use object::text::{plain, short_commit};
 
 pub(super) const CHECK: &str = "repositories";
@@ -137,8 +137,12 @@ fn condition(repo: &ConfigRepo) -> Finding {
     let message = plain(&ready.message, MESSAGE);
     if !ready.is_true() {
         let message = format!("{key}: {}: {message}", ready.reason);
+        if Repository::from_config_repo(repo).is_under_way() {
+            return Finding::good(CHECK, message);
+        }
         let advice = match ready.reason.as_str() {
             "Forbidden" => "grant the permission that the message names (docs/permissions.md)".into(),
+            "PlanNotApproved" | "DeletionsHeld" => format!("wheelwright repo approve {key}"),
             _ => format!("kubectl describe configrepo {} -n {}", key.name, key.namespace),
         };
         return Finding::bad(CHECK, message, advice);

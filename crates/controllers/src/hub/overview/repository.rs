@@ -12,6 +12,7 @@ use api::gitops::v1alpha1::{
     ListedObjects, PushedReport, RecentDeletion, RecentResult, RenderedPath, ReportStatus, Revision,
     SharedChange, UnhealthyObjects,
 };
+use api::names::fetch_reasons::TRANSIENT;
 use api::names::{APPROVE_DELETION_ANNOTATION, gitops_conditions};
 use engine::plural::counted;
 use engine::sync::ObjectId;
@@ -360,6 +361,11 @@ pub struct ReportSummary {
 }
 
 impl Repository {
+    /// Returns true if it makes progress. A failed fetch is retried too, but is no progress.
+    pub fn is_under_way(&self) -> bool {
+        self.reconciling && !TRANSIENT.contains(&self.reason.as_str())
+    }
+
     /// Returns the summary of a ConfigRepo.
     pub fn from_config_repo(repo: &ConfigRepo) -> Self {
         let status = repo.status.clone().unwrap_or_default();
