@@ -245,8 +245,9 @@ impl<'a> Outcome<'a> {
                 let approves = repo.annotation(APPROVE_PLAN_ANNOTATION).unwrap_or_default();
                 let other = if approves.is_empty() { "" } else { "; the annotation approves another plan" };
                 let message = format!(
-                    "{name} waits for the approval of its plan; {applied}{other}. `wheelwright plan --hub KUBECONFIG --head {name}` \
-                     shows the plan. To approve it, annotate the ConfigRepo: {APPROVE_PLAN_ANNOTATION}={hash}"
+                    "{name} waits for the approval of its plan; {applied}{other}. `wheelwright repo diff {key}` shows what changes. To \
+                     approve it, run `wheelwright repo approve {key}`, or annotate the ConfigRepo: {APPROVE_PLAN_ANNOTATION}={hash}",
+                    key = Key::of(repo),
                 );
                 stalled(PLAN_NOT_APPROVED, message)
             }
@@ -564,7 +565,8 @@ fn health(
     }
     let before = applied_before(status, &commit.checkout.revision);
     // An object that has failed comes first, then one whose time is limited.
-    let failed = unhealthy.iter().find(|one| matches!(one.health, ObjectHealth::Failed(_)));
+    let all_failed = || unhealthy.iter().filter(|one| matches!(one.health, ObjectHealth::Failed(_)));
+    let failed = all_failed().next();
     let timed = unhealthy.iter().find(|one| !is_rolling_out(one));
     let Some(first) = failed.or(timed).or(unhealthy.first()) else {
         let message = match is_held {
@@ -584,7 +586,8 @@ fn health(
         );
         return Some(stalled("DependencyCycle", message));
     }
-    let object = format!("{}{}", first.object, and_more(unhealthy.len()));
+    let alike = if failed.is_some() { all_failed().count() } else { unhealthy.len() };
+    let object = format!("{}{}", first.object, and_more(alike));
     let why = match &first.health {
         ObjectHealth::Current => "it is healthy",
         ObjectHealth::InProgress(why) | ObjectHealth::RollingOut(why) | ObjectHealth::Failed(why) => why,

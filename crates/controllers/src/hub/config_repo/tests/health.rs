@@ -48,6 +48,18 @@ fn a_stage_that_is_not_healthy_holds_the_next() {
 }
 
 #[test]
+fn only_objects_that_have_failed_are_counted_as_failed() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit(&[("web.yaml", WORKLOAD), ("api.yaml", &WORKLOAD.replace("web", "api"))]);
+    let late = json!({"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"});
+    let status = json!({"observedGeneration": 1, "conditions": [late]});
+    hub.world.patch_status::<Deployment>(&web(), json!({"status": status})).unwrap();
+    let message = hub.run();
+    let start = "Stalled HealthCheckFailed: Deployment.apps config/web of 000000000000 has failed: ";
+    assert!(message.starts_with(start), "{message}");
+}
+
+#[test]
 fn after_the_timeout_a_person_is_needed_and_a_better_commit_is_applied() {
     let mut hub = Hub::new(json!({"healthTimeout": "1m"}));
     hub.commit(&[("web.yaml", WORKLOAD), ("addon.yaml", ADDON)]);
