@@ -403,6 +403,11 @@ async fn foreign_installations_are_left_alone_or_need_a_confirmation() {
     let left = "left unchanged: another component of Open Cluster Management owns it\n";
     assert!(printed.contains(&format!("placements.cluster.open-cluster-management.io {left}")), "{printed}");
     assert!(printed.contains(&format!("open-cluster-management:bootstrap {left}")), "{printed}");
+    for command in [&["install"][..], &["install", "--dry-run"]] {
+        let elsewhere = ["--wait", "0", "--image", "example.com/w:2", "--namespace", "elsewhere"];
+        let error = refused(&hub, &[command, &elsewhere].concat());
+        assert!(error.contains("installed in the namespace wheelwright-system"), "{error}");
+    }
     let printed = run(&hub, &["install", "--wait", "0", "--take-ownership"]);
     assert!(printed.contains("placements.cluster.open-cluster-management.io configured\n"), "{printed}");
     kubectl.run(&[

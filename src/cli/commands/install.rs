@@ -138,6 +138,7 @@ async fn install(
     let deadline = Deadline::new(args.wait);
     // Make all checks before the first write.
     installer.must_have_namespaces(&wanted).await?;
+    must_be_the_only_one(installer, &args.namespace).await?;
     let present = installer.survey(&wanted).await?;
     let is_quiet = args.output != Format::Text;
     let mark = if args.dry_run { " (dry run)" } else { "" };
@@ -175,6 +176,19 @@ async fn install(
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Fails if the operator is installed in another namespace. A wrong name would remove that installation, with options
+/// that this one does not have.
+async fn must_be_the_only_one(installer: &Installer, namespace: &str) -> Result<(), CommandError> {
+    let installed = installer.installed(&BTreeSet::from([Gvk::of::<Deployment>()])).await?;
+    let is_other = |one: &&Object| one.name() == OPERATOR && one.namespace() != namespace;
+    let Some(other) = installed.iter().find(is_other).map(Object::namespace) else { return Ok(()) };
+    let error = anyhow!("the operator is installed in the namespace {other}");
+    let hint = format!(
+        "name it with --namespace {other}; to move the operator, first run `wheelwright uninstall --namespace {other}`, which keeps the fleet"
+    );
+    Err(CommandError::hinted(error, hint))
 }
 
 /// Returns objects of an earlier version that this version does not have. CRDs are kept, because the fleet's
