@@ -21,7 +21,7 @@ fn recorded(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sops").join(path)
 }
 
-fn text(path: &str) -> String {
+pub(crate) fn text(path: &str) -> String {
     std::fs::read_to_string(recorded(path)).unwrap()
 }
 
@@ -45,7 +45,7 @@ fn assert_hidden(what: &str, text: &str) {
 }
 
 /// Returns the text of all files on a branch.
-fn branch(repository: &Path, name: &str) -> Option<String> {
+pub(crate) fn branch(repository: &Path, name: &str) -> Option<String> {
     let git = git2::Repository::open(repository).unwrap();
     let tip = git.find_reference(&format!("refs/heads/{name}")).ok()?.peel_to_tree().ok()?;
     let mut text = String::new();

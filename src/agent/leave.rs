@@ -14,7 +14,7 @@ use super::run::{FIRST_WAIT, LONGEST_WAIT};
 use super::wait::Wait;
 use crate::shell::{list_all, with_causes};
 use api::cluster::v1alpha1::ClusterClaim;
-use api::names::APPLIED_WORK_FINALIZER;
+use api::names::{APPLIED_WORK_FINALIZER, SEALING_IDENTITY_SUFFIX};
 use api::work::v1::{AppliedManifestWork, AppliedManifestWorkSpec};
 use controllers::agent_identity::{AgentIdentity, claim_name};
 use object::{Key, Metadata as _};
@@ -84,6 +84,9 @@ impl Leaver<'_> {
         if let Some(claim) = claim {
             self.delete_claim(&claim).await?;
         }
+        let keys = format!("{}{SEALING_IDENTITY_SUFFIX}", self.secret.name);
+        let deleted = secrets.delete(&keys, &DeleteParams::default()).await;
+        deleted.map(|_| ()).or_else(gone).map_err(api("delete the key that decrypts Secrets"))?;
         if secret.is_some() {
             let deleted = secrets.delete(&self.secret.name, &DeleteParams::default()).await;
             deleted.map(|_| ()).or_else(gone).map_err(api("delete the identity"))?;

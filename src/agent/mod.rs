@@ -16,6 +16,7 @@ mod leave;
 mod life;
 mod requests;
 mod run;
+mod sealing;
 mod spoke;
 mod stored_works;
 mod switch;

@@ -13,12 +13,13 @@ use super::hub::BootstrapHub;
 use super::life::{End, IdentityUse};
 use super::stored_works::StoredWorks;
 use super::wait::Wait;
-use super::{AgentOptions, identity, join, spoke, switch};
+use super::{AgentOptions, identity, join, sealing, spoke, switch};
 use crate::serve;
 use crate::shell::{Handle, Shell, ShellOptions, with_causes};
 use api::cluster::v1::ManagedCluster;
 use api::crds;
 use reconcile::{Scope, Site, View as _};
+use seal::Identity;
 
 /// The first wait after a failed attempt to join, or after the end of an identity. It doubles each time, up to
 /// [`LONGEST_WAIT`].
@@ -48,9 +49,10 @@ pub async fn run(mut options: AgentOptions, stop: CancellationToken) {
     wait.next = FIRST_WAIT;
     // Never reuse a certificate that the hub has rejected, even if it has not expired.
     let mut refused = String::new();
+    let mut sealing = Vec::new();
     while !stop.is_cancelled() {
         let began = Instant::now();
-        let end = live(&options, &refused, &running, &stop).await;
+        let end = live(&options, &refused, &mut sealing, &running, &stop).await;
         wait.next = wait_after(began.elapsed(), wait.next);
         let waits = match end {
             Ok(End::Over) => true,
@@ -91,11 +93,13 @@ fn wait_after(used: Duration, wait: Duration) -> Duration {
     if used > LONGEST_WAIT * 2 { FIRST_WAIT } else { wait }
 }
 
-/// Uses one identity: joins if there is none yet, then runs the controllers until the identity ends. Sends the
-/// running shell to the servers of health and metrics through `running`.
+/// Uses one identity: joins if there is none yet, then runs the controllers until the identity ends. Replaces the keys
+/// that decrypt Secrets by the stored ones. Sends the running shell to the servers of health and metrics through
+/// `running`.
 async fn live(
     options: &AgentOptions,
     refused: &str,
+    sealing: &mut Vec<Identity>,
     running: &watch::Sender<Result<Handle, String>>,
     stop: &CancellationToken,
 ) -> Result<End, JoinError> {
@@ -104,7 +108,8 @@ async fn live(
     // This must come before any write to objects of another agent.
     spoke::refuse_second(options, &hub).await?;
     let credentials = identity::obtain(options, &hub, refused, stop).await?;
-    let settings = spoke::settings(options, &hub, &credentials).await?;
+    *sealing = sealing::load(options, sealing).await?;
+    let settings = spoke::settings(options, &hub, &credentials, sealing.clone()).await?;
     let claim = settings.identity.is_claimed.then(|| settings.identity.value());
     let client = hub.client_with(&credentials).await?;
     let over = stop.child_token();
@@ -132,9 +137,12 @@ async fn live(
     };
     let guarded = over.clone();
     let end = async {
-        let end = guarded.run_until_cancelled(life.end(&guarded)).await;
+        let end = tokio::select! {
+            end = guarded.run_until_cancelled(life.end(&guarded)) => end.unwrap_or(End::Over),
+            () = sealing::replaced(options, sealing) => End::Over,
+        };
         over.cancel();
-        end.unwrap_or(End::Over)
+        end
     };
     let addons = AddOns { hub: &hub, client: &client, options };
     let works = StoredWorks::new(options, &hub);

@@ -23,6 +23,7 @@ use api::crds;
 use api::names::{AGENT, AGENT_CLAIM_SUFFIX, EVICTION_ANNOTATION, SPOKE_ONLY_LABEL};
 use controllers::agent_identity::{AgentIdentity, AgentSettings, EVICTION_GRACE, claim_name};
 use object::{Key, Metadata as _};
+use seal::Identity;
 
 /// The interval between checks that a definition is served, and the maximum number of checks.
 const POLL: Duration = Duration::from_millis(200);
@@ -245,6 +246,7 @@ pub(super) async fn settings(
     options: &AgentOptions,
     hub: &BootstrapHub,
     credentials: &Credentials,
+    sealing: Vec<Identity>,
 ) -> Result<AgentSettings, JoinError> {
     let mut identity = AgentIdentity {
         cluster: options.cluster.clone(),
@@ -258,6 +260,7 @@ pub(super) async fn settings(
         claims: options.claims.clone(),
         eviction_grace: options.eviction_grace.unwrap_or(EVICTION_GRACE),
         is_hosted: options.management.is_some(),
+        sealing,
     })
 }
 

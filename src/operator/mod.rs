@@ -5,6 +5,7 @@ mod applied;
 mod last_reports;
 pub mod registration;
 mod run;
+mod sealing;
 mod signer;
 pub mod source;
 pub mod traces;

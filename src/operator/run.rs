@@ -10,10 +10,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 use super::applied::AppliedLog;
+use super::sealing::SealingKey;
 use super::traces::Tracer;
 use super::{ArgoCd, LeaderCandidate, OperatorOptions, last_reports, signer, source, webhook};
 use crate::serve::receiver::{self, ReceiverOptions};
 use crate::shell::{self, Election, Shell, ShellOptions};
+use controllers::sealing::Sealing;
 use reconcile::Scope;
 
 /// The maximum number of queued webhook deliveries, which have at most 1 MiB each.
@@ -48,7 +50,9 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
     let attempts = sources.cache.join("attempts");
     let traces = traces.map(Tracer::new).map(|(tracer, exporter)| (Arc::new(tracer), exporter));
     let tracer = traces.as_ref().map(|(tracer, _)| Arc::clone(tracer));
-    let sources = source::SourceController::new(hub, sources, tracer);
+    let sealing = SealingKey::new(leader.clone(), &namespace);
+    let setting = sealing.setting();
+    let sources = source::SourceController::new(hub, sources, sealing.clone(), tracer);
     let shell_options = ShellOptions {
         hub: leader.clone(),
         spoke: None,
@@ -61,7 +65,7 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
         leadership: election.as_ref().map(Election::leadership),
         attempts: Some(attempts),
     };
-    let shell = shell_with(shell_options, argo_cd, cluster_profiles);
+    let shell = shell_with(shell_options, argo_cd, cluster_profiles, setting);
     let handle = shell.handle();
     let (applied, observing) = (AppliedLog::default(), traces.as_ref().map(|(tracer, _)| Arc::clone(tracer)));
     handle.observe(Arc::new(move |activity| {
@@ -87,6 +91,7 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
     let signing = signer::run(leader, shell.handle(), namespace, over.clone());
     let (leadership, handle) = (election.as_ref().map(Election::leadership), shell.handle());
     let work = async {
+        over.run_until_cancelled(sealing.load()).await;
         tokio::join!(shell.run(over.clone()), fetching, signing);
         if stop.is_cancelled() {
             last_reports::push(handle, leadership).await;
@@ -102,7 +107,12 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
 }
 
 /// Returns the shell with the hub's controllers, optionally with those for ClusterProfiles and Argo CD.
-fn shell_with(options: ShellOptions, argo_cd: Option<ArgoCd>, cluster_profiles: bool) -> Shell {
+fn shell_with(
+    options: ShellOptions,
+    argo_cd: Option<ArgoCd>,
+    cluster_profiles: bool,
+    sealing: Sealing,
+) -> Shell {
     let (scope, cluster_secrets, pull_model) = match argo_cd {
         Some(ArgoCd { namespace, cluster_secrets, account, pull_model }) => {
             (Scope::ArgoCd { namespace, account }, cluster_secrets, pull_model)
@@ -110,6 +120,7 @@ fn shell_with(options: ShellOptions, argo_cd: Option<ArgoCd>, cluster_profiles: 
         None => (Scope::Everything, false, false),
     };
     Shell::new(ShellOptions { scope, ..options }, |register| {
+        register.set_settings(sealing);
         controllers::hub(register);
         if cluster_profiles {
             controllers::cluster_profiles(register);

@@ -56,6 +56,7 @@ const REACHED_IN_RELEASE: &[&str] = &[
     "coordination.k8s.io/leases[wheelwright-operator]: update,patch",
     "core/secrets: create",
     "core/secrets: get",
+    "core/secrets[wheelwright-sealing-key]: get",
     "core/secrets[wheelwright-webhook]: get,update",
 ];
 
@@ -381,18 +382,18 @@ fn only_resources_that_values_request_are_rendered() {
         ("Service", 1, "dashboard.enabled=true", 2),
         ("Deployment", 1, "dashboard.enabled=true", 2),
         ("NetworkPolicy", 1, "dashboard.enabled=true", 2),
-        ("Role", 3, "conversionWebhook.enabled=false", 2),
+        ("Role", 4, "conversionWebhook.enabled=false", 3),
         ("ServiceMonitor", 0, "serviceMonitor.enabled=true", 1),
         ("PrometheusRule", 0, "prometheusRule.enabled=true", 1),
         ("ConfigMap", 0, "grafanaDashboard.enabled=true", 1),
         ("ConfigMap", 0, "argocd.enabled=true", 2),
-        ("Role", 3, "argocd.enabled=true", 4),
-        ("Role", 3, "argocd.refresh=true", 4),
-        ("Role", 3, "argocd.clusterSecrets=true", 4),
-        ("Role", 3, "argocd.pullModel=true", 4),
+        ("Role", 4, "argocd.enabled=true", 5),
+        ("Role", 4, "argocd.refresh=true", 5),
+        ("Role", 4, "argocd.clusterSecrets=true", 5),
+        ("Role", 4, "argocd.pullModel=true", 5),
         ("ClusterRole", 3, "argocd={\"clusterSecrets\":true,\"managedServiceAccount\":\"argocd\"}", 4),
-        ("Role", 3, "configNamespaces=[\"team\"]", 4),
-        ("Role", 3, "serviceAccounts=[{\"namespace\":\"team\",\"names\":[\"deployer\"]}]", 4),
+        ("Role", 4, "configNamespaces=[\"team\"]", 5),
+        ("Role", 4, "serviceAccounts=[{\"namespace\":\"team\",\"names\":[\"deployer\"]}]", 5),
     ] {
         assert_eq!((count(&[], kind), count(&[values], kind)), (default, with), "{kind} with {values}");
     }

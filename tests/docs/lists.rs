@@ -162,6 +162,11 @@ pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
         "there is no such server; git:: fetches over ssh",
     ),
     ("docs/secrets.md", "age-keygen", "age is not here; secrets:: decrypts with such a Secret"),
+    (
+        "docs/secrets.md",
+        "kubectl -n wheelwright-system patch configrepo fleet",
+        "sealed:: sets the same field",
+    ),
     ("docs/reports.md", "git fetch origin", "no operator reports here; git:: fetches reports and archives"),
     (
         "docs/git-access.md",

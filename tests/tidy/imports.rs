@@ -18,16 +18,17 @@ const CRATES: &[(&str, &[&str])] = &[
     ("chart", &["yaml"]),
     ("sops", &["object", "yaml"]),
     ("render", &["chart", "object", "sops", "yaml"]),
+    ("seal", &["api", "object"]),
     ("reconcile", &["api", "object"]),
     ("cel", &["object"]),
     ("engine", &["api", "cel", "object"]),
-    ("controllers", &["addon-lifecycle", "api", "engine", "object", "reconcile", "render", "yaml"]),
+    ("controllers", &["addon-lifecycle", "api", "engine", "object", "reconcile", "render", "seal", "yaml"]),
     // The shell knows none of our kinds, so it can run the controllers of the hub, agent and add-ons alike.
     ("shell", &["object", "reconcile"]),
     ("store", &["cel", "object"]),
     ("preview", &["api", "controllers", "engine", "object", "reconcile", "store"]),
     // Only tests and benchmarks use it.
-    ("sim", &["api", "controllers", "engine", "object", "preview", "reconcile", "store"]),
+    ("sim", &["api", "controllers", "engine", "object", "preview", "reconcile", "seal", "store"]),
 ];
 
 /// The modules and crates that a module of the root package may use.
@@ -38,8 +39,8 @@ const MODULES: &[(&str, &[&str])] = &[
     ("serve", &["pki", "shell", "api", "controllers", "object", "reconcile"]),
     ("dashboard", &["pki", "serve", "shell", "api", "controllers", "engine", "object"]),
     // These two only connect parts and decide nothing, so they do not import the engine.
-    ("operator", &["git", "pki", "serve", "shell", "api", "controllers", "object", "reconcile"]),
-    ("agent", &["pki", "serve", "shell", "api", "controllers", "object", "reconcile"]),
+    ("operator", &["git", "pki", "serve", "shell", "api", "controllers", "object", "reconcile", "seal"]),
+    ("agent", &["pki", "serve", "shell", "api", "controllers", "object", "reconcile", "seal"]),
     (
         "cli",
         &[
@@ -58,6 +59,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "preview",
             "reconcile",
             "render",
+            "seal",
             "store",
         ],
     ),

@@ -287,6 +287,20 @@ pub const CLEANUP_PRIORITY_ANNOTATION: &str = "open-cluster-management.io/cleanu
 pub const MANAGED_NAMESPACE_LABEL_PREFIX: &str = "clusterset.open-cluster-management.io/";
 /// Prefix of annotations that an agent writes to its ManagedCluster.
 pub const AGENT_ANNOTATION_PREFIX: &str = "agent.open-cluster-management.io/";
+/// On a Secret in a set: `plain` if its values are not encrypted. The operator sets `sealed` on encrypted Secrets.
+pub const SECRET_ANNOTATION: &str = "gitops.wheelwright.dev/secret";
+/// The value of [`SECRET_ANNOTATION`] of a Secret whose values need no encryption.
+pub const PLAIN_SECRET: &str = "plain";
+/// The value of [`SECRET_ANNOTATION`] of a Secret whose values are encrypted.
+pub const SEALED_SECRET: &str = "sealed";
+/// On a work: its recipient, and the keys of its encrypted values.
+pub const SEALED_KEYS_ANNOTATION: &str = "gitops.wheelwright.dev/sealed-keys";
+/// Claim of a cluster with the public key for which the hub encrypts Secrets.
+pub const RECIPIENT_CLAIM: &str = "recipient.wheelwright.dev";
+/// Suffix of the secret with the private keys of an agent. It follows the name of the secret with its identity.
+pub const SEALING_IDENTITY_SUFFIX: &str = "-sealing-identity";
+/// The secret with the key of a hub that encrypts Secrets, in the operator's namespace.
+pub const SEALING_KEY_SECRET: &str = "wheelwright-sealing-key";
 /// Type of the secrets in which an agent caches the works of its hub on its cluster.
 pub const KEPT_WORK_TYPE: &str = "gitops.wheelwright.dev/kept-work";
 /// Label of these secrets. The value is the first half of the hash of the hub's URL.

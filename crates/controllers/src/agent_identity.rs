@@ -9,6 +9,7 @@ use api::work::v1::AppliedManifestWorkSpec;
 use jiff::SignedDuration;
 use object::{Key, Metadata as _, Object};
 use reconcile::View;
+use seal::Identity;
 
 /// Returns the name of the ClusterClaim for the agent whose identity is in a secret. A cluster may have agents of
 /// several hubs.
@@ -88,12 +89,20 @@ pub struct AgentSettings {
     pub eviction_grace: SignedDuration,
     /// True if the agent runs on a cluster other than its own.
     pub is_hosted: bool,
+    /// The private keys that decrypt Secrets in works, the current one first.
+    pub sealing: Vec<Identity>,
 }
 
 impl AgentSettings {
     /// Returns the settings with default options.
     pub fn new(identity: AgentIdentity) -> Self {
-        Self { identity, claims: ClaimOptions::default(), eviction_grace: EVICTION_GRACE, is_hosted: false }
+        Self {
+            identity,
+            claims: ClaimOptions::default(),
+            eviction_grace: EVICTION_GRACE,
+            is_hosted: false,
+            sealing: Vec::new(),
+        }
     }
 }
 

@@ -23,6 +23,7 @@ pub mod registration_operator;
 mod rollout_driver;
 mod rollout_events;
 mod rollout_policy;
+pub mod sealing;
 pub mod undo;
 mod unreadable;
 

@@ -10,6 +10,7 @@ use super::scope::PreviewScope;
 use crate::execute::{Branches, Servers, execute, path};
 use crate::watch::read;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory};
+use controllers::sealing::Sealing;
 use engine::sync::ObjectId;
 use object::duration::later;
 use object::tree::Checkout;
@@ -92,6 +93,7 @@ impl Runner {
 
     fn with_controllers(is_run: fn(&str) -> bool, scope: PreviewScope) -> Self {
         let mut dispatcher = Dispatcher::new(LIMITS, false);
+        dispatcher.set_settings(Sealing::Preview);
         controllers::hub(&mut Registrar { dispatcher: &mut dispatcher, is_run });
         Self {
             dispatcher,

@@ -3,7 +3,6 @@
 //! The dispatcher issues commands. A process picks the next one by seed, so concurrent reconciliations decide,
 //! act, compute and get answers in any order that the dispatcher allows.
 
-use controllers::agent_identity::AgentSettings;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,12 +13,15 @@ use super::sites::Sites;
 use api::cluster::v1beta1::Placement;
 use api::names::SCHEDULING_DISABLED_ANNOTATION;
 use api::work::v1::ManifestWork;
+use controllers::agent_identity::AgentSettings;
+use controllers::sealing::Sealing;
 use object::{Gvk, Key, Metadata as _, Random};
 use preview::{read, unavailable};
 use reconcile::{
     Act, Acted, Caches, Command, Decided, Dispatcher, DispatcherLimits, Failure, Lookup, LookupAnswer,
     Outcome, Planning, Query, Representation, Scope, Site, Source, View, WatchedKind, WatcherEvent,
 };
+use seal::HubKey;
 use store::Watch;
 
 /// Commands per 1,000 after which another process continues.
@@ -73,8 +75,9 @@ impl Process {
     ) -> Self {
         let mut dispatcher = Dispatcher::new(DispatcherLimits { coalesce, computations: 1 }, agent.is_some());
         register(&mut dispatcher);
-        if let Some(settings) = agent {
-            dispatcher.set_settings(settings.clone());
+        match agent {
+            Some(settings) => dispatcher.set_settings(settings.clone()),
+            None => dispatcher.set_settings(Sealing::with_key(HubKey::new(&[7; 32]))),
         }
         Self {
             scope,

@@ -52,7 +52,9 @@ async fn an_agent_without_its_identity_leaves_neither_finalizers_nor_claim() {
     let stop = CancellationToken::new();
     stop.cancel();
     leave(&Leaver { spoke: &spoke, home: &spoke, secret: &secret() }, &stop).await.unwrap();
-    let expected = ["PATCH own", "PATCH of-go", &format!("DELETE {CLAIM}")].map(str::to_owned);
+    let claim = format!("DELETE {CLAIM}");
+    let expected =
+        ["PATCH own", "PATCH of-go", &claim, "DELETE identity-sealing-identity"].map(str::to_owned);
     assert_eq!(*writes.lock().unwrap(), expected);
 }
 

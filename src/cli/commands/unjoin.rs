@@ -13,7 +13,9 @@ use crate::cli::runtime::block_on;
 use crate::cli::writer::{WriteArgs, find, list};
 use crate::cli::{CommandError, CommandResult};
 use api::cluster::v1alpha1::ClusterClaim;
-use api::names::{AGENT, AGENT_NAMESPACE, BOOTSTRAP_SECRET, HUB_KUBECONFIG_SECRET, KEPT_WORK_LABEL};
+use api::names::{
+    AGENT, AGENT_NAMESPACE, BOOTSTRAP_SECRET, HUB_KUBECONFIG_SECRET, KEPT_WORK_LABEL, SEALING_IDENTITY_SUFFIX,
+};
 use api::work::v1::AppliedManifestWork;
 use controllers::agent_identity::{AgentIdentity, claim_name};
 use engine::plural::counted;
@@ -76,6 +78,9 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             writer.delete::<ServiceAccount>(&own(AGENT)).await?,
             writer.delete::<Secret>(&own(BOOTSTRAP_SECRET)).await?,
             writer.delete::<Secret>(&own(HUB_KUBECONFIG_SECRET)).await?,
+            writer
+                .delete::<Secret>(&own(&format!("{HUB_KUBECONFIG_SECRET}{SEALING_IDENTITY_SUFFIX}")))
+                .await?,
             // Without the claim, another agent of the hub may take over.
             writer.delete::<ClusterClaim>(&claim).await?,
         ];

@@ -16,10 +16,11 @@ use super::mirrors::{FetchError, Mirrors, SourceOptions};
 use super::notification::Notifications;
 use super::webhook::Webhooks;
 use crate::git::{self, RefWatcher, watch};
+use crate::operator::sealing::SealingKey;
 use crate::operator::traces::{FetchTimes, Tracer};
 use crate::pki;
 use crate::shell::{CommitStatusFn, Handle, Leadership, NotifyFn, PushFn, WallClockWait, now};
-use api::gitops::v1alpha1::{ConfigRepo, RandomValues};
+use api::gitops::v1alpha1::{ConfigRepo, RandomValues, SecretHandling};
 use api::names;
 use object::duration::{self, later};
 use object::{Key, Seed};
@@ -45,6 +46,7 @@ const DEFAULT_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
 pub struct SourceController {
     mirrors: Arc<Mirrors>,
     hub: kube::Client,
+    sealing: SealingKey,
     tracer: Option<Arc<Tracer>>,
     /// The ConfigRepos in webhooks, which are fetched at once.
     hints: (mpsc::Sender<Key>, mpsc::Receiver<Key>),
@@ -128,10 +130,11 @@ impl SourceController {
     pub(in crate::operator) fn new(
         hub: kube::Client,
         options: SourceOptions,
+        sealing: SealingKey,
         tracer: Option<Arc<Tracer>>,
     ) -> Self {
         let mirrors = Arc::new(Mirrors::new(hub.clone(), options));
-        Self { mirrors, hub, tracer, hints: mpsc::channel(MAX_HINTS) }
+        Self { mirrors, hub, sealing, tracer, hints: mpsc::channel(MAX_HINTS) }
     }
 
     /// Returns the receiver for webhooks. With an election, all candidates receive them.
@@ -225,7 +228,9 @@ impl SourceController {
                     one.watcher = watch_local(&self.mirrors, &repo, &changed);
                 }
                 (one.trigger, one.began) = (trigger, Some(now()));
+                let sealing = (repo.spec.secrets != SecretHandling::Plain).then(|| self.sealing.clone());
                 let task = fetch(Arc::clone(&self.mirrors), repo, one.source.clone(), changed.clone());
+                let task = with_key(sealing, task);
                 one.running = Some(RunningFetch { task: fetches.spawn(task), hinted: one.hinted.take() });
             }
         }
@@ -290,6 +295,14 @@ fn fetch_panicked(
         secrets: None,
     };
     finish(handle, mirrors, states, fetched);
+}
+
+/// Loads the key that encrypts Secrets, if a ConfigRepo needs it, and then fetches.
+async fn with_key(sealing: Option<SealingKey>, fetch: impl Future<Output = Fetched>) -> Fetched {
+    if let Some(sealing) = sealing {
+        sealing.ensure().await;
+    }
+    fetch.await
 }
 
 /// Fetches a repository. If fetches keep failing and a Secret may fix them, sends the ConfigRepo to `changed`

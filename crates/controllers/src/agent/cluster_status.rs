@@ -7,14 +7,14 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use crate::agent_identity::{self, ClaimOptions};
+use crate::agent_identity::{self, AgentSettings, ClaimOptions};
 use api::Condition;
 use api::cluster::v1::{ManagedCluster, ManagedClusterClaim, ManagedClusterStatus};
 use api::cluster::v1alpha1::{ClusterClaim, ClusterClaimSpec};
 use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Conditions as _, Observation, set_condition};
 use api::names::cluster_conditions::{AVAILABLE, CLOCK_SYNCED, HUB_ACCEPTED, JOINED};
-use api::names::{CLUSTER_LEASE, RESERVED_CLAIMS, SPOKE_ONLY_LABEL};
+use api::names::{CLUSTER_LEASE, RECIPIENT_CLAIM, RESERVED_CLAIMS, SPOKE_ONLY_LABEL};
 use engine::registration::lease;
 use object::quantity::{self, NANO};
 use object::{Key, Metadata as _};
@@ -69,7 +69,10 @@ impl Controller for ClusterStatusController {
         set_condition(&mut status.conditions, joined, now);
         report_resources(&mut status, view)?;
         let mut events = Vec::new();
+        // It is reported last, even if no claims are reported.
+        status.cluster_claims.retain(|claim| claim.name != RECIPIENT_CLAIM);
         events.extend(report_claims(&mut status, &cluster, view)?);
+        status.cluster_claims.extend(recipient(view));
         if !is_silent(&cluster, view, now)? {
             let health = view.health()?;
             if let ServerHealth::Healthy { version } = &health
@@ -180,6 +183,13 @@ fn quantities(sums: Sums) -> impl Iterator<Item = (String, Quantity)> {
     })
 }
 
+/// Returns the claim with the public key for which the hub encrypts Secrets.
+fn recipient(view: &impl View) -> Option<ManagedClusterClaim> {
+    let settings = view.settings::<AgentSettings>()?;
+    let value = settings.sealing.first()?.recipient().to_string();
+    Some(ManagedClusterClaim { name: RECIPIENT_CLAIM.into(), value, ..ManagedClusterClaim::default() })
+}
+
 /// Reports the reserved claims and, sorted by name, as many other claims as the limit allows. Claims labeled as
 /// spoke-only are left out. Returns an event if the limit drops claims and the list has changed.
 fn report_claims(
@@ -192,7 +202,7 @@ fn report_claims(
         return Ok(None);
     }
     let mut claims = view.list_on::<ClusterClaim>(Site::Spoke, Query::ALL)?;
-    claims.retain(|claim| claim.label(SPOKE_ONLY_LABEL).is_none());
+    claims.retain(|claim| claim.label(SPOKE_ONLY_LABEL).is_none() && claim.name() != RECIPIENT_CLAIM);
     let is_reserved = |name: &str| {
         RESERVED_CLAIMS.contains(&name) || reserved_suffixes.iter().any(|suffix| name.ends_with(suffix))
     };

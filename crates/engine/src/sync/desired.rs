@@ -113,7 +113,7 @@ const SERVER_FIELDS: &[&str] = &[
 
 /// Annotations that a repository may not set: annotations that only we or `kubectl apply` write, and approvals
 /// and requests by people. A commit must not weaken the protection against its own deletions.
-const FOREIGN_ANNOTATIONS: [&str; 20] = [
+const FOREIGN_ANNOTATIONS: [&str; 21] = [
     names::CONFIG_REPO_ANNOTATION,
     names::APPLIED_DIGEST_ANNOTATION,
     names::LAST_APPLIED_ANNOTATION,
@@ -134,6 +134,7 @@ const FOREIGN_ANNOTATIONS: [&str; 20] = [
     names::LAST_GOOD_TEMPLATE_ANNOTATION,
     names::PLACEMENTS_ANNOTATION,
     names::LEFT_SINCE_ANNOTATION,
+    names::SEALED_KEYS_ANNOTATION,
 ];
 
 /// The maximum size of an object that is sent. etcd accepts requests of 1.5 MiB, and the server adds to the

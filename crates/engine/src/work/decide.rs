@@ -30,7 +30,7 @@ pub fn refusal(wanted: &Wanted) -> Option<ApplyRefusal> {
         Served::As { .. } | Served::Unread if wanted.executor == Executor::Unknown => {
             ApplyRefusal::Failed(wanted.not_allowed())
         }
-        Served::As { .. } | Served::Unread => return None,
+        Served::As { .. } | Served::Unread => ApplyRefusal::Failed(wanted.unreadable.clone()?),
     })
 }
 

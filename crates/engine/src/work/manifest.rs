@@ -17,6 +17,8 @@ pub struct Wanted {
     /// The index of the manifest in the work, and its resource.
     pub meta: ManifestResourceMeta,
     pub object: Object,
+    /// The reason that its encrypted values cannot be read; it is then not applied.
+    pub unreadable: Option<String>,
     /// The reference of the object that the manifest defines.
     pub reference: ObjectRef,
     /// The availability of the kind on the cluster.
@@ -84,6 +86,7 @@ pub fn read(work: &ManifestWork, served: impl Fn(&Gvk) -> Served) -> Vec<Wanted>
             served,
             meta,
             object,
+            unreadable: None,
         };
         wanted.configure(manifest_configs);
         wanted

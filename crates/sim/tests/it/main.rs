@@ -54,6 +54,7 @@ mod replica_set_placements;
 mod replica_sets;
 mod reports;
 mod rollouts;
+mod sealed;
 mod templates;
 mod tokens;
 mod uncollected;

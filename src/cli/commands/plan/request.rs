@@ -18,7 +18,7 @@ use crate::cli::CommandError;
 use crate::cli::charts::Charts;
 use crate::cli::checkout::Revisions;
 use crate::cli::large_file::of_large_file;
-use api::gitops::v1alpha1::ConfigRepo;
+use api::gitops::v1alpha1::{ConfigRepo, SecretHandling};
 use controllers::hub::config_repo::{is_same_repository, is_same_source};
 use object::duration;
 use object::tree::Checkout;
@@ -150,6 +150,7 @@ impl Request<'_> {
         let mut planned = preview(snapshot, &commit, self.now);
         if let Ok(preview) = &mut planned {
             preview.warnings.extend(seeds.warnings());
+            preview.warnings.extend(sealed_values(&same_source));
         }
         Ok((planned, unverified))
     }
@@ -163,6 +164,16 @@ impl Request<'_> {
             }),
         }
     }
+}
+
+/// Returns the warning that a plan does not compare the values of encrypted Secrets.
+fn sealed_values(repos: &[ConfigRepo]) -> Option<String> {
+    let sealed = repos.iter().find(|repo| repo.spec.secrets != SecretHandling::Plain)?;
+    let name = Key::of(sealed);
+    Some(format!(
+        "the ConfigRepo {name} encrypts Secrets in ManifestWorkReplicaSets; a plan has no key, so it shows no changes of \
+         their existing values"
+    ))
 }
 
 /// Returns the report interval of a ConfigRepo.

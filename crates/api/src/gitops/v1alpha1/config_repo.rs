@@ -96,6 +96,12 @@ pub struct ConfigRepoSpec {
     /// such a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decryption: Option<Decryption>,
+    /// Encryption of the Secrets in ManifestWorkReplicaSets. `Plain`: they are not encrypted. `Sealed`: the hub stores
+    /// ciphertext, and only the agents of their clusters can decrypt it. A Secret with the annotation
+    /// `gitops.wheelwright.dev/secret: plain` is not encrypted. Secrets in AddOnTemplates and ManifestWorks need this
+    /// annotation.
+    #[serde(default)]
+    pub secrets: SecretHandling,
     /// Access to the repositories and registries of remote charts. If absent, the operator sends them no login.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub charts: Option<ChartRepositories>,
@@ -225,6 +231,7 @@ impl Default for ConfigRepoSpec {
             secret_ref: None,
             verify: None,
             decryption: None,
+            secrets: SecretHandling::default(),
             charts: None,
             webhook: None,
             mode: ConfigRepoMode::default(),
@@ -410,6 +417,16 @@ open_enum! {
         Apply = "Apply",
         /// Another tool applies them. The operator still selects clusters, rolls out changes and reports.
         Observe = "Observe",
+    }
+}
+
+open_enum! {
+    /// Encryption of the Secrets in ManifestWorkReplicaSets.
+    pub enum SecretHandling {
+        /// They are not encrypted.
+        Plain = "Plain",
+        /// They are encrypted for the agents of their clusters.
+        Sealed = "Sealed",
     }
 }
 

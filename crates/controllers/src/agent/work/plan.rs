@@ -8,9 +8,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use serde_json::{Map, Value, json};
 
 use super::decision::{self, ManifestDecision, served};
-use crate::agent_identity::{self, AgentIdentity};
+use crate::agent_identity::{self, AgentIdentity, AgentSettings};
 use api::condition::Conditions as _;
-use api::names::{APPLIED_WORK_FINALIZER, WORK_FINALIZER, work_conditions};
+use api::names::{APPLIED_WORK_FINALIZER, SEALED_KEYS_ANNOTATION, WORK_FINALIZER, work_conditions};
 use api::work::v1::{AppliedManifestWork, AppliedManifestWorkSpec, AppliedResource, ManifestWork};
 use engine::order::{needs_its_controller, spoke_rank};
 use engine::work::{ApplyDecision, Executor, Served, Wanted, inventory, read, stays};
@@ -20,6 +20,24 @@ use reconcile::{Action, Plan, Precondition, Read, Site, Subresource, View};
 
 /// Maximum time for which the deletion of a work deletes only its custom objects.
 const ORDERED_FOR: SignedDuration = SignedDuration::from_mins(5);
+
+/// Returns the manifests of a work, with the decrypted values of its Secrets.
+fn wanted(work: &ManifestWork, view: &impl View) -> Vec<Wanted> {
+    let manifests = &work.spec.workload.manifests;
+    if !seal::has_sealed(manifests) {
+        return read(work, |gvk| served(gvk, view));
+    }
+    let settings = view.settings::<AgentSettings>();
+    let identities = settings.as_ref().map(|settings| settings.sealing.as_slice()).unwrap_or_default();
+    let mut work = work.clone();
+    let (key, keys) = (Key::of(&work), work.annotation(SEALED_KEYS_ANNOTATION).map(str::to_owned));
+    let refused = seal::open(&key, keys.as_deref(), &mut work.spec.workload.manifests, identities);
+    let mut wanted = read(&work, |gvk| served(gvk, view));
+    for (wanted, reason) in wanted.iter_mut().zip(refused) {
+        wanted.unreadable = reason;
+    }
+    wanted
+}
 
 /// A work, and its objects on the spoke.
 pub(in crate::agent) struct WorkOnSpoke {
@@ -38,7 +56,7 @@ impl WorkOnSpoke {
         let work = view.get::<ManifestWork>(key)?;
         let applied =
             view.get_on::<AppliedManifestWork>(Site::Spoke, &Key::cluster(identity.applied_name(&key.name)))?;
-        let wanted = work.as_deref().map(|work| read(work, |gvk| served(gvk, view))).unwrap_or_default();
+        let wanted = work.as_deref().map(|work| wanted(work, view)).unwrap_or_default();
         let before = applied.as_deref().map(recorded).unwrap_or_default();
         Ok(Some(Self { identity, key: key.clone(), work, applied, wanted, before }))
     }
@@ -53,7 +71,7 @@ impl WorkOnSpoke {
         let before = recorded(&applied);
         let key = Key::namespaced(&identity.cluster, &applied.spec.manifest_work_name);
         let heir = view.get::<ManifestWork>(&key)?.filter(|work| !work.is_terminating());
-        let mut wanted = heir.map(|work| read(&work, |gvk| served(gvk, view))).unwrap_or_default();
+        let mut wanted = heir.map(|work| wanted(&work, view)).unwrap_or_default();
         // Leave the wanted objects to that work. See docs/hazards-clusters.md#rotated-hub.
         wanted.iter_mut().for_each(|wanted| wanted.owned = false);
         Ok(Self { identity, key, work: None, applied: Some(applied), wanted, before })

@@ -7,8 +7,9 @@ use jiff::SignedDuration;
 
 use super::paths::{self, Paths};
 use super::random_values;
+use super::sealing::Sealer;
 use crate::followed::{follows, url_of};
-use api::gitops::v1alpha1::{ConfigRepo, RenderedPath};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode, RenderedPath, SecretHandling};
 use engine::sync::{Desired, ObjectId, Problem};
 use object::tree::Checkout;
 use object::{Key, Metadata as _, RenderedObject};
@@ -48,6 +49,7 @@ struct Completion {
     /// True if the objects must be in the namespace of the ConfigRepo.
     is_confined: bool,
     parameters: Parameters,
+    sealer: Sealer,
     checkout: Arc<Checkout>,
 }
 
@@ -77,7 +79,7 @@ pub(super) fn completed(repo: &ConfigRepo, checkout: &Arc<Checkout>, view: &impl
     if let Some(problem) = spec_problem(repo) {
         return Ok(Err(Incomplete::of(vec![problem])));
     }
-    match view.memo(Completion::of(repo, checkout, view)) {
+    match view.memo(Completion::of(repo, checkout, view)?) {
         Ok(memo) => Ok(memo.completed.clone()),
         Err(error) if error.reason == ReadErrorReason::Failed => {
             let problem = Problem::of_commit("RenderFailed", error.to_string());
@@ -92,7 +94,7 @@ pub(super) fn completed(repo: &ConfigRepo, checkout: &Arc<Checkout>, view: &impl
 /// # Errors
 /// Fails if a read must be repeated.
 pub(super) fn charts(repo: &ConfigRepo, checkout: &Arc<Checkout>, view: &impl View) -> Read<Vec<String>> {
-    let memo = view.memo(Completion::of(repo, checkout, view))?;
+    let memo = view.memo(Completion::of(repo, checkout, view)?)?;
     Ok(memo.closure.as_ref().map(|closure| closure.charts()).unwrap_or_default())
 }
 
@@ -108,7 +110,7 @@ pub(super) fn paths(
     if repo.spec.paths.is_empty() {
         return Ok(Vec::new());
     }
-    let memo = view.memo(Completion::of(repo, checkout, view))?;
+    let memo = view.memo(Completion::of(repo, checkout, view)?)?;
     Ok(paths::rows(&memo.directories))
 }
 
@@ -118,8 +120,8 @@ pub(super) fn paths(
 /// # Errors
 /// Fails if a read must be repeated.
 pub(super) fn wanted(of: &[(&ConfigRepo, &Arc<Checkout>)], view: &impl View) -> Read<Arc<Wanted>> {
-    let completions = of.iter().map(|(repo, checkout)| Completion::of(repo, checkout, view)).collect();
-    match view.memo(Completions(completions)) {
+    let completions = of.iter().map(|(repo, checkout)| Completion::of(repo, checkout, view));
+    match view.memo(Completions(completions.collect::<Read<_>>()?)) {
         Err(error) if error.reason == ReadErrorReason::Failed => Ok(Arc::default()),
         wanted => wanted,
     }
@@ -160,7 +162,7 @@ impl Memo for Completion {
     type Output = CompletedCommit;
 
     fn input(&self) -> String {
-        let Self { repo, paths, namespace, is_confined, parameters: _, checkout } = self;
+        let Self { repo, paths, namespace, is_confined, parameters: _, sealer: _, checkout } = self;
         format!("{repo} {paths} {namespace} {is_confined} {}", checkout.revision)
     }
 
@@ -192,13 +194,13 @@ impl Incomplete {
 }
 
 impl Completion {
-    fn of(repo: &ConfigRepo, checkout: &Arc<Checkout>, view: &impl View) -> Self {
+    fn of(repo: &ConfigRepo, checkout: &Arc<Checkout>, view: &impl View) -> Read<Self> {
         let namespace = match repo.spec.default_namespace.as_str() {
             "" => repo.namespace(),
             namespace => namespace,
         };
         let source = source(repo, view);
-        Self {
+        Ok(Self {
             repo: Key::of(repo),
             paths: Paths::of(&repo.spec),
             namespace: namespace.to_owned(),
@@ -208,8 +210,9 @@ impl Completion {
                 random: random_values::known(repo, source.as_deref()),
                 keys: source.as_ref().and_then(|source| source.keys.clone()),
             },
+            sealer: Sealer::of(repo, view)?,
             checkout: Arc::clone(checkout),
-        }
+        })
     }
 
     /// Renders the commit, reusing parts of the last rendering.
@@ -244,6 +247,7 @@ impl Completion {
             (&completion.repo, &completion.namespace) == (&self.repo, &self.namespace)
         });
         let last = last.and_then(|last| last.completed.as_deref().ok());
+        let rendered = self.sealer.seal(&self.namespace, rendered).map_err(Incomplete::of)?;
         let desired = Desired::complete(&self.repo, &self.namespace, rendered, self.is_confined, last);
         desired.map_err(Incomplete::of)
     }
@@ -253,9 +257,16 @@ impl CompletedCommit {
     /// Returns true if a completion with other inputs has the same result. A failed rendering is valid only for
     /// its own commit.
     fn holds_for(&self, completion: &Completion) -> bool {
-        let Completion { repo, paths, namespace, is_confined, parameters, checkout } = &self.completion;
-        let is_same_spec = (repo, paths, namespace, is_confined)
-            == (&completion.repo, &completion.paths, &completion.namespace, &completion.is_confined);
+        let Completion { repo, paths, namespace, is_confined, parameters, sealer, checkout } =
+            &self.completion;
+        let is_same_spec = (repo, paths, namespace, is_confined, sealer)
+            == (
+                &completion.repo,
+                &completion.paths,
+                &completion.namespace,
+                &completion.is_confined,
+                &completion.sealer,
+            );
         let tree = &completion.checkout.tree;
         let has_same_directories =
             || paths.directories(tree).is_ok_and(|found| found.iter().eq(self.directories.keys()));
@@ -265,8 +276,14 @@ impl CompletedCommit {
     }
 }
 
-/// Returns the problem of a ConfigRepo that follows its own reports: each would be a new commit to apply.
+/// Returns the problem of a ConfigRepo whose Secrets another tool would apply without encryption, or that follows its
+/// own reports: each would be a new commit to apply.
 fn spec_problem(repo: &ConfigRepo) -> Option<Problem> {
+    if repo.spec.secrets != SecretHandling::Plain && repo.spec.mode == ConfigRepoMode::Observe {
+        let message =
+            "spec.secrets: Sealed needs spec.mode: Apply, because another tool would apply the plaintext";
+        return Some(Problem::of_commit("InvalidSpec", message));
+    }
     let report = repo.spec.report.as_ref()?;
     let message = "spec.report.branch is also the followed branch, so every report would be a new commit to apply; use a separate branch for reports";
     follows(repo, url_of(report, repo), &report.branch).then(|| Problem::of_commit("InvalidSpec", message))
@@ -303,6 +320,7 @@ mod tests {
             namespace: "config".into(),
             is_confined: false,
             parameters: Parameters::default(),
+            sealer: Sealer::Plain,
             checkout,
         }
     }

@@ -28,6 +28,7 @@ mod random_values;
 mod read;
 mod refusal;
 mod report;
+mod sealing;
 mod status;
 mod wakes;
 mod write;

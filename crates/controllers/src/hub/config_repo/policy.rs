@@ -37,6 +37,7 @@ pub(super) fn sync_policy(repo: &ConfigRepo) -> Result<SyncPolicy, Problem> {
         webhook: _,
         rewind: _,
         // Read by `commit`.
+        secrets: _,
         r#ref: _,
         path: _,
         paths: _,

@@ -55,6 +55,8 @@ pub(super) struct SetFleet {
     pub(super) errors: BTreeMap<String, WorkError>,
     /// Surplus works on clusters.
     pub(super) surplus: BTreeMap<String, Vec<Arc<ManifestWork>>>,
+    /// Clusters that get no work, with the reason that its Secrets cannot be encrypted.
+    pub(super) unsealed: BTreeMap<String, &'static str>,
     /// Clusters with an unreadable work.
     pub(super) unreadable: BTreeSet<String>,
     /// Unreadable clusters.
@@ -197,7 +199,10 @@ impl SetFleet {
         let counts =
             |(cluster, error): &(&String, &WorkError)| !error.may_pass || has_timed_out(cluster.as_str());
         let errors = self.errors.iter().filter(counts).filter(|(cluster, _)| is_of(cluster));
-        ReportedErrors::of(errors.map(|(cluster, error)| (cluster.as_str(), error.message.as_str())))
+        let errors = errors.map(|(cluster, error)| (cluster.as_str(), error.message.as_str()));
+        let unsealed = self.unsealed.iter().map(|(cluster, reason)| (cluster.as_str(), *reason));
+        let unsealed = unsealed.filter(|(cluster, _)| self.placement_of(cluster) == Some(placement));
+        ReportedErrors::of(unsealed.chain(errors))
     }
 
     /// Updates the selected clusters from the placements' selections, in the order of the placements, and the

@@ -9,6 +9,7 @@ mod decide;
 mod deletion;
 mod fleet;
 mod input;
+mod keys;
 mod report;
 mod wakes;
 mod write;
@@ -27,6 +28,7 @@ use self::write::unnamable;
 use crate::placement_reads::{is_unreachable, placement_of};
 use crate::placement_rollout::PlacementRollout;
 use crate::rollout_events;
+use crate::sealing::recipient;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::condition::ConditionStatus::False;
@@ -70,7 +72,9 @@ impl Controller for ReplicaSetController {
             placements.iter().flat_map(|placement| sets_of(placement, view)).collect()
         });
         watches.on::<ManagedCluster>(|change, view| {
-            let fields = |cluster: &ManagedCluster| (is_unreachable(cluster), cluster.is_terminating());
+            let fields = |cluster: &ManagedCluster| {
+                (is_unreachable(cluster), cluster.is_terminating(), recipient(cluster))
+            };
             if change.differs_in(fields) { all(view) } else { Vec::new() }
         });
         watches.on::<RolloutPolicy>(|change, view| {

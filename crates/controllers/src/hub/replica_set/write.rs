@@ -1,6 +1,6 @@
 //! Writes the decisions in an order that is safe to stop at any point.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -9,6 +9,7 @@ use serde_json::{Map, json};
 use super::decide::DecidedRollouts;
 use super::fleet::SetFleet;
 use super::input::SetInput;
+use super::keys::{WorkKeys, has_sealed_secrets};
 use crate::addon_removal::mark_decided;
 use crate::placement_rollout::PlacementRollout;
 use crate::rollout_driver::wakes;
@@ -41,6 +42,15 @@ struct WorkWrites {
     actions: Vec<Action>,
     /// The clusters that the next plan checks again.
     open: BTreeSet<String>,
+    /// The clusters that get no work, with the reason that its Secrets cannot be encrypted.
+    unsealed: BTreeMap<String, &'static str>,
+}
+
+/// A template that is assigned to a cluster of a placement.
+struct Assigned<'a> {
+    placement: &'a Key,
+    cluster: &'a Cluster,
+    hash: &'a Hash,
 }
 
 impl SetInput {
@@ -63,10 +73,10 @@ impl SetInput {
         }
         let mut due = WorkWrites::default();
         for rollout in &decided.rollouts {
-            self.works_of(rollout, &mut due, now);
+            self.works_of(rollout, &mut due, view, now)?;
         }
-        let WorkWrites { actions: mut writes, open } = due;
-        self.fleet.open = open;
+        let WorkWrites { actions: mut writes, open, unsealed } = due;
+        (self.fleet.open, self.fleet.unsealed) = (open, unsealed);
         if writes.len() >= MOST_WORKS {
             plan.wake(now);
         }
@@ -108,40 +118,67 @@ impl SetInput {
     }
 
     /// Adds the writes that assign templates to the clusters of a placement. A cluster that is not open and runs
-    /// its assigned template needs no write.
-    fn works_of(&self, rollout: &PlacementRollout, due: &mut WorkWrites, now: Timestamp) {
-        let PlacementRollout { placement, decision: Ok(decision), .. } = rollout else { return };
-        let Some(current) = self.fleet.rollouts.get(placement) else { return };
+    /// its assigned template needs no write, unless its agent has published another key.
+    fn works_of(
+        &self,
+        rollout: &PlacementRollout,
+        due: &mut WorkWrites,
+        view: &impl View,
+        now: Timestamp,
+    ) -> Read<()> {
+        let PlacementRollout { placement, decision: Ok(decision), .. } = rollout else { return Ok(()) };
+        let Some(current) = self.fleet.rollouts.get(placement) else { return Ok(()) };
         let rollout = &current.members.rollout;
-        let names: BTreeSet<&str> =
+        let mut names: BTreeSet<&str> =
             rollout.moves().chain(self.fleet.open.iter().map(String::as_str)).collect();
+        if self.contents.values().any(has_sealed_secrets) {
+            names.extend(decision.clusters.keys().map(String::as_str));
+        }
         for name in names {
             let Some(assignment) = decision.clusters.get(name) else { continue };
             if due.actions.len() >= MOST_WORKS {
                 due.open.insert(name.to_owned());
                 continue;
             }
-            let write = rollout
-                .cluster(name)
-                .zip(assignment.assigned.as_ref())
-                .and_then(|(cluster, hash)| self.work_of(placement, cluster, hash, now));
+            let assigned = rollout.cluster(name).zip(assignment.assigned.as_ref());
+            let assigned = assigned.map(|(cluster, hash)| Assigned { placement, cluster, hash });
+            let write = match assigned {
+                Some(assigned) => match self.keys_of(&assigned, view)? {
+                    Ok(keys) => self.work_of(&assigned, &keys, now),
+                    Err(reason) => {
+                        due.unsealed.insert(name.to_owned(), reason);
+                        None
+                    }
+                },
+                None => None,
+            };
             if write.is_some() || rollout.is_moved(name) {
                 due.open.insert(name.to_owned());
             }
             due.actions.extend(write);
         }
+        Ok(())
+    }
+
+    /// Returns the keys for an assigned template, or the reason that its Secrets cannot be encrypted.
+    fn keys_of(&self, assigned: &Assigned<'_>, view: &impl View) -> Read<Result<WorkKeys, &'static str>> {
+        match self.contents.get(assigned.hash) {
+            Some(spec) => WorkKeys::read(spec, &assigned.cluster.name, view),
+            None => Ok(Ok(WorkKeys::None)),
+        }
     }
 
     /// Returns the write that assigns a template to a cluster of a placement; `None` if none is needed or
     /// possible.
-    fn work_of(&self, placement: &Key, cluster: &Cluster, hash: &Hash, now: Timestamp) -> Option<Action> {
+    fn work_of(&self, assigned: &Assigned<'_>, keys: &WorkKeys, now: Timestamp) -> Option<Action> {
+        let Assigned { placement, cluster, hash } = *assigned;
         let name = &cluster.name;
         let spec = self.contents.get(hash).filter(|_| !self.fleet.unreadable.contains(name))?;
         let live = self.fleet.works.get(name).map(|(work, _)| work.as_ref());
         let record = &record(hash, cluster, live, now);
         let needs = self.fleet.rollouts.get(placement)?.basis.needs;
         let (set, owner, placement) = (&self.set, &self.owner, &placement.name);
-        write(name, live, &DesiredWork { set, owner, placement, spec, record, needs })
+        write(name, live, &DesiredWork { set, owner, placement, spec, record, needs }, keys)
     }
 
     /// Returns the templates that clusters run or may return to.
@@ -245,18 +282,23 @@ fn record(hash: &Hash, cluster: &Cluster, live: Option<&ManifestWork>, now: Time
 }
 
 /// Returns the write that brings the work of a cluster to its desired state; `None` if it is up to date.
-fn write(cluster: &str, live: Option<&ManifestWork>, wanted: &DesiredWork<'_>) -> Option<Action> {
-    let Some(work) = live else {
-        return Some(Action::create(Object::from_typed(&wanted.work(cluster, None))));
-    };
-    if wanted.is_met_by(work) {
+fn write(
+    cluster: &str,
+    live: Option<&ManifestWork>,
+    wanted: &DesiredWork<'_>,
+    keys: &WorkKeys,
+) -> Option<Action> {
+    if live.is_some_and(|live| wanted.is_met_by(live) && keys.are_in(live)) {
         return None;
     }
+    let mut desired = wanted.work(cluster, live);
+    keys.add(wanted.set, &mut desired);
+    let Some(work) = live else { return Some(Action::create(Object::from_typed(&desired))) };
     let content = |work: &ManifestWork| {
         let (labels, annotations) = (&work.metadata.labels, &work.metadata.annotations);
         json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": work.spec})
     };
-    let patch = merge_diff(&content(work), &content(&wanted.work(cluster, live)))?;
+    let patch = merge_diff(&content(work), &content(&desired))?;
     Some(Action::Patch {
         site: Default::default(),
         target: ObjectRef::of::<ManifestWork>(Key::of(work)),

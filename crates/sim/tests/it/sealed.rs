@@ -1,0 +1,242 @@
+//! Secrets that are encrypted for their clusters: from a repository to the clusters, with the agents' keys.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::api::core::v1::Secret;
+use serde_json::{Value, json};
+
+use crate::fixtures::{cluster, config_repo, join, put, repo, seconds, select_all, world};
+use crate::previews::{commit, previewed};
+use crate::replica_sets::{condition, get};
+use api::condition::Conditions as _;
+use api::gitops::v1alpha1::ConfigRepo;
+use api::names::{SEALED_KEYS_ANNOTATION, SECRET_ANNOTATION};
+use api::work::v1::ManifestWork;
+use object::tree::FileTree;
+use object::{Key, Metadata as _};
+use preview::{HubSnapshot, ProposedCommit, Verdict};
+use seal::Identity;
+use sim::{Invariant, World};
+use store::ResourcePath;
+
+const CANARY: &str = "canary-5f2c";
+
+fn secret(name: &str, value: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default"},
+        "data": {"password": STANDARD.encode(value)}, "stringData": {"user": format!("{value}-user")}})
+}
+
+/// Returns a commit of a set with manifests.
+fn set(number: u64, manifests: &Value) -> ProposedCommit {
+    let set = json!({
+        "apiVersion": "work.open-cluster-management.io/v1alpha1", "kind": "ManifestWorkReplicaSet",
+        "metadata": {"name": "settings", "namespace": "default"},
+        "spec": {"placementRefs": [{"name": "fleet", "rolloutStrategy": {"type": "All"}}],
+            "manifestWorkTemplate": {"workload": {"manifests": manifests}}},
+    });
+    commit(number, FileTree::from_iter([("set.yaml", set.to_string().as_bytes())]))
+}
+
+fn apply(world: &mut World, commit: &ProposedCommit) {
+    world.commit(&commit.repo, &commit.head.revision, commit.head.tree.clone());
+    world.run_for(seconds(60)).unwrap();
+}
+
+/// Restarts the agent of a cluster with other keys.
+fn give(world: &mut World, i: usize, keys: &[u8]) {
+    let settings = &mut world.spokes.get_mut(&cluster(i)).unwrap().settings;
+    settings.sealing = keys.iter().map(|key| Identity::new([*key; 32])).collect();
+    world.restart_agent(&cluster(i));
+    world.run_for(seconds(30)).unwrap();
+}
+
+fn sealed(clusters: usize) -> World {
+    let mut world = world(clusters);
+    config_repo(&mut world, &repo(), json!({"url": "https://git.example/fleet", "secrets": "Sealed"}));
+    select_all(&mut world);
+    for (i, key) in (0..clusters).zip(1..) {
+        give(&mut world, i, &[key]);
+    }
+    world
+}
+
+fn value(world: &World, i: usize, name: &str, key: &str) -> Option<String> {
+    let path = ResourcePath::of::<Secret>(&Key::namespaced("default", name));
+    let secret = world.spokes[&cluster(i)].store.get(&path).ok()?.to_typed::<Secret>().ok()?;
+    assert!(secret.annotation(SECRET_ANNOTATION).is_none());
+    String::from_utf8(secret.data?.get(key)?.0.clone()).ok()
+}
+
+fn works(world: &World) -> Vec<ManifestWork> {
+    world.list::<ManifestWork>()
+}
+
+fn keys(work: &ManifestWork) -> &str {
+    work.annotation(SEALED_KEYS_ANNOTATION).unwrap_or_default()
+}
+
+/// Fails if an object of the hub contains a value.
+#[track_caller]
+fn assert_hidden(world: &World) {
+    let objects = HubSnapshot::new(&world.hub).objects;
+    let text: String = objects.iter().map(|object| serde_json::to_string(&object.0).unwrap()).collect();
+    assert!(text.contains("ManifestWorkReplicaSet") && text.contains("ControllerRevision"));
+    for plain in [CANARY.to_owned(), STANDARD.encode(CANARY), STANDARD.encode(format!("{CANARY}-user"))] {
+        assert!(!text.contains(plain.trim_end_matches('=')), "{plain}");
+    }
+}
+
+#[test]
+fn a_secret_of_a_commit_is_ciphertext_on_the_hub_and_reaches_its_clusters() {
+    let mut world = sealed(2);
+    apply(&mut world, &set(1, &json!([secret("db", CANARY)])));
+    assert_eq!(condition(&world, "PlacementRolledOut"), "True Complete", "{:#?}", get(&world).status);
+    for i in 0..2 {
+        assert_eq!(value(&world, i, "db", "password").as_deref(), Some(CANARY));
+        assert_eq!(value(&world, i, "db", "user"), Some(format!("{CANARY}-user")));
+    }
+    assert_hidden(&world);
+    assert_ne!(keys(&works(&world)[0]), keys(&works(&world)[1]));
+
+    world.restart_operator();
+    world.run_for(seconds(30)).unwrap();
+    world.keep_history();
+    apply(&mut world, &set(2, &json!([secret("db", CANARY)])));
+    let writes = world.take_history();
+    let written: Vec<_> =
+        writes.iter().filter(|write| format!("{write:?}").contains("ManifestWork")).collect();
+    assert!(written.is_empty(), "a commit with the same content writes nothing: {written:?}");
+
+    apply(&mut world, &set(3, &json!([secret("db", "canary-5f2c-2")])));
+    assert_eq!(value(&world, 1, "db", "password").as_deref(), Some("canary-5f2c-2"));
+    assert_hidden(&world);
+}
+
+#[test]
+fn another_key_of_an_agent_changes_the_keys_in_its_works_and_rolls_nothing_out() {
+    let mut world = sealed(2);
+    apply(&mut world, &set(1, &json!([secret("db", CANARY)])));
+    let before = works(&world);
+    give(&mut world, 0, &[9, 1]);
+    let after = works(&world);
+    assert_ne!(keys(&before[0]), keys(&after[0]));
+    assert_eq!(
+        (before[0].metadata.generation, keys(&before[1])),
+        (after[0].metadata.generation, keys(&after[1]))
+    );
+    assert_eq!(condition(&world, "PlacementRolledOut"), "True Complete");
+    give(&mut world, 0, &[9]);
+    assert!(works(&world)[0].holds("Applied"), "the new key is enough");
+
+    // Without the old key, the agent waits for the hub.
+    give(&mut world, 0, &[8]);
+    assert!(works(&world)[0].holds("Applied"), "{:#?}", works(&world)[0].status);
+    assert_eq!(value(&world, 0, "db", "password").as_deref(), Some(CANARY));
+}
+
+#[test]
+fn a_cluster_whose_agent_has_no_key_gets_no_encrypted_secret() {
+    let mut world = sealed(1);
+    join(&mut world, 1, false, seconds(3));
+    // Its slot stays empty.
+    world.ignore(Invariant::RolloutPromise);
+    world.run_for(seconds(30)).unwrap();
+    apply(&mut world, &set(1, &json!([secret("db", CANARY)])));
+    assert_eq!(works(&world).len(), 1);
+    let set_ = get(&world);
+    let message = &set_.condition("PlacementRolledOut").unwrap().message;
+    let reason = "1 cluster reports an error: cluster2: its agent publishes no key (the claim recipient.wheelwright.dev)";
+    let shown = set_.conditions().iter().any(|one| one.message.contains(reason));
+    assert!(shown, "{message}\n{:#?}", set_.conditions());
+
+    let mut plain = secret("db", CANARY);
+    plain["metadata"]["annotations"] = json!({ SECRET_ANNOTATION: "plain" });
+    apply(&mut world, &set(2, &json!([plain])));
+    let data =
+        works(&world).iter().map(|work| work.spec.workload.manifests[0]["data"].clone()).collect::<Vec<_>>();
+    assert_eq!(data, vec![json!({"password": STANDARD.encode(CANARY)}); 2], "it says that it is plain");
+    assert!(works(&world).iter().all(|work| keys(work).is_empty()), "the keys go with the ciphertext");
+
+    apply(&mut world, &set(3, &json!([secret("db", CANARY)])));
+    give(&mut world, 1, &[7]);
+    assert_eq!(value(&world, 1, "db", "user"), Some(format!("{CANARY}-user")));
+}
+
+#[test]
+fn ciphertext_that_was_moved_to_another_work_is_refused_with_its_name() {
+    let mut world = sealed(2);
+    apply(&mut world, &set(1, &json!([secret("db", CANARY)])));
+    let work = works(&world).remove(0);
+    put(
+        &mut world,
+        json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+            "metadata": {"name": "stolen", "namespace": cluster(1), "annotations": {SEALED_KEYS_ANNOTATION: keys(&work)}},
+            "spec": work.spec}),
+    );
+    // A set of another tenant gets keys for it, but not those of the value.
+    let thief = json!({
+        "apiVersion": "work.open-cluster-management.io/v1alpha1", "kind": "ManifestWorkReplicaSet",
+        "metadata": {"name": "thief", "namespace": "default"},
+        "spec": {"placementRefs": [{"name": "fleet"}], "manifestWorkTemplate": {"workload": work.spec.workload}},
+    });
+    put(&mut world, thief);
+    world.run_for(seconds(60)).unwrap();
+    let all = works(&world);
+    let message = |name: &str| {
+        let work =
+            all.iter().find(|work| work.name().starts_with(name) && work.namespace() == cluster(1)).unwrap();
+        let manifest = &work.status.as_ref().unwrap().resource_status.manifests[0];
+        manifest.conditions.iter().find(|one| one.type_ == "Applied").unwrap().message.clone()
+    };
+    let why = "Failed to apply manifest: cannot decrypt the Secret default/db: ";
+    assert_eq!(message("stolen"), format!("{why}the keys of the work are encrypted for another recipient"));
+    let changed = "the value \"password\" was changed or belongs to another object";
+    assert_eq!(message("thief"), format!("{why}{changed}"));
+    assert_eq!(value(&world, 1, "db", "password").as_deref(), Some(CANARY), "the object is left as it was");
+}
+
+#[test]
+fn a_preview_without_the_key_shows_new_values_only() {
+    let mut world = sealed(2);
+    apply(&mut world, &set(1, &json!([secret("db", CANARY)])));
+    let verdict = |manifests: Value| {
+        let preview = previewed(&world, &set(2, &manifests));
+        assert!(!serde_json::to_string(&preview).unwrap().contains(CANARY));
+        preview.verdict
+    };
+    assert_eq!(verdict(json!([secret("db", CANARY)])), Verdict::NoChange);
+    assert_eq!(verdict(json!([secret("db", "other")])), Verdict::NoChange);
+    assert_eq!(verdict(json!([secret("db", CANARY), secret("api", CANARY)])), Verdict::Change);
+}
+
+#[test]
+fn secrets_that_cannot_be_encrypted_refuse_the_commit() {
+    let mut world = sealed(1);
+    let message = |world: &World| {
+        let repo = world.get::<ConfigRepo>(&repo()).unwrap();
+        repo.status.unwrap().conditions.iter().map(|one| one.message.clone()).collect::<String>()
+    };
+    let template = json!({
+        "apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "AddOnTemplate", "metadata": {"name": "t"},
+        "spec": {"addonName": "a", "agentSpec": {"workload": {"manifests": [secret("db", CANARY)]}}},
+    });
+    let of = |number, object: &Value| {
+        commit(number, FileTree::from_iter([("a.yaml", object.to_string().as_bytes())]))
+    };
+    apply(&mut world, &of(1, &template));
+    let why =
+        "a Secret must be in a ManifestWorkReplicaSet; move the Secret default/db there, or annotate it";
+    assert!(message(&world).contains(why), "{}", message(&world));
+    let mut broken = secret("db", CANARY);
+    broken["data"]["password"] = json!(CANARY);
+    apply(&mut world, &set(2, &json!([broken])));
+    assert!(message(&world).contains("has no base64 in data.password"), "{}", message(&world));
+    assert!(!message(&world).contains(CANARY), "{}", message(&world));
+    config_repo(
+        &mut world,
+        &repo(),
+        json!({"url": "https://git.example/fleet", "secrets": "Sealed", "mode": "Observe"}),
+    );
+    apply(&mut world, &set(3, &json!([secret("db", CANARY)])));
+    assert!(message(&world).contains("spec.secrets: Sealed needs spec.mode: Apply"), "{}", message(&world));
+}
