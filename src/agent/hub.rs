@@ -36,7 +36,7 @@ impl Bootstrap {
         match self {
             Self::Given(kubeconfig) => Ok(Kubeconfig::clone(kubeconfig)),
             Self::File(path) => {
-                let read = Kubeconfig::read_from(path);
+                let read = shell::read_kubeconfig(path);
                 read.map_err(|error| JoinError::Kubeconfig(first_line(&error.to_string()).to_owned()))
             }
         }
@@ -83,7 +83,7 @@ impl BootstrapHub {
     }
 
     fn parse(kubeconfig: &str) -> Result<Self, JoinError> {
-        let parsed = Kubeconfig::from_yaml(kubeconfig);
+        let parsed = shell::parse_kubeconfig(kubeconfig);
         Self::from_kubeconfig(&parsed.map_err(|error| JoinError::Kubeconfig(error.to_string()))?)
     }
 
@@ -260,7 +260,7 @@ users: [{name: bootstrap, user: {token: first}}]
             if let Some(credentials) = Credentials::from_secret(&secret) {
                 assert!(credentials.renew_at() <= credentials.expires(), "it is renewed when it has expired");
             }
-            let Ok(kubeconfig) = Kubeconfig::from_yaml(&String::from_utf8_lossy(bytes)) else { return };
+            let Ok(kubeconfig) = shell::parse_kubeconfig(&String::from_utf8_lossy(bytes)) else { return };
             let Ok(hub) = BootstrapHub::read(&Bootstrap::Given(Box::new(kubeconfig))) else { return };
             assert!(hub.is_same(&hub), "a hub is the same as itself");
             for stored in [hub.stored_kubeconfig(), hub.stored_kubeconfig_of_token()] {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use k8s_openapi::apimachinery::pkg::version::Info;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{Kubeconfig, KubeconfigError};
 use tokio::time::timeout;
 use tracing::warn;
 
@@ -149,34 +149,17 @@ pub(super) async fn config(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
 ) -> Result<kube::Config, CommandError> {
-    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
-    let config = match kubeconfig {
-        Some(path) => match Kubeconfig::read_from(path) {
-            Ok(file) => kube::Config::from_custom_kubeconfig(file, &options).await,
-            Err(error) => Err(error),
-        },
-        None if context.is_some() => kube::Config::from_kubeconfig(&options).await,
-        None => {
-            return kube::Config::infer().await.map_err(|error| {
-                let error = error.source().and_then(|error| error.downcast_ref());
-                error.map_or_else(
-                    || anyhow::anyhow!("found no hub to connect to").into(),
-                    |error| unusable(None, error),
-                )
-            });
-        }
-    };
-    config.map_err(|error| unusable(kubeconfig, &error))
+    shell::config(kubeconfig, context).await.map_err(|error| unusable(kubeconfig, &error))
 }
 
 /// Checks that a kubeconfig file is valid. The error does not show its content.
 pub(super) fn readable(path: &Path) -> Result<(), CommandError> {
-    Kubeconfig::read_from(path).map(drop).map_err(|error| unusable(Some(path), &error))
+    shell::read_kubeconfig(path).map(drop).map_err(|error| unusable(Some(path), &error))
 }
 
 /// Parses a bootstrap kubeconfig. The error does not show its content.
 pub(super) fn parse(bootstrap: &str) -> Result<Kubeconfig, CommandError> {
-    Kubeconfig::from_yaml(bootstrap).map_err(|error| {
+    shell::parse_kubeconfig(bootstrap).map_err(|error| {
         let error = anyhow::anyhow!("cannot use the kubeconfig: {}", first_line(&error.to_string()));
         CommandError::hinted(error, "wheelwright get token --output kubeconfig creates one for agents")
     })

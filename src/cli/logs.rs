@@ -4,8 +4,10 @@ use std::fs::File;
 use std::io::IsTerminal as _;
 use std::sync::Mutex;
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// The heading of the global options.
 const GLOBAL: &str = "Global options";
@@ -38,17 +40,18 @@ impl Global {
             1 => "info,wheelwright=debug,shell=debug",
             _ => "debug,wheelwright=trace,shell=trace",
         };
-        let filter = EnvFilter::try_from_env("WHEELWRIGHT_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+        let named = std::env::var("WHEELWRIGHT_LOG").ok().and_then(|named| named.parse().ok());
+        let filter: Targets = named.or_else(|| level.parse().ok()).unwrap_or_default();
         let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let colors = file.is_none() && std::io::stderr().is_terminal() && !is_plain;
         let writer = match file {
             Some(file) => BoxMakeWriter::new(Mutex::new(file)),
             None => BoxMakeWriter::new(std::io::stderr),
         };
-        let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+        let logs = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(writer);
         match self.log_format {
-            LogFormat::Text => logs.with_target(false).with_ansi(colors).init(),
-            LogFormat::Json => logs.json().init(),
+            LogFormat::Text => logs.with_target(false).with_ansi(colors).finish().with(filter).init(),
+            LogFormat::Json => logs.json().finish().with(filter).init(),
         }
     }
 }

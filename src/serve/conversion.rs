@@ -135,9 +135,8 @@ async fn requests(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         let (limits, unread) = (limits.clone(), of_answers.clone());
         async move { Ok::<_, Infallible>(answer(request.map(Body::new), &limits, unread).await) }
     });
-    let mut builder = hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(REQUEST_TIMEOUT).max_buf_size(BUFFER);
-    let builder = builder.http1_only();
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(REQUEST_TIMEOUT).max_buf_size(BUFFER);
     let mut served = pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)));
     let life = async {
         if timeout(LIFE, &mut served).await.is_err() {

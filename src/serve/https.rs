@@ -49,9 +49,9 @@ async fn connection(stream: TcpStream, acceptor: TlsAcceptor, routes: Router) {
 
 /// Answers the request on a connection. Closes a connection that breaks.
 pub(super) async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, routes: Router) {
-    let mut builder = hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-    builder.http1().max_buf_size(BUFFER).keep_alive(false);
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    builder.max_buf_size(BUFFER).keep_alive(false);
     let service = TowerToHyperService::new(routes);
-    let _ = builder.http1_only().serve_connection(TokioIo::new(stream), service).await;
+    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }

@@ -122,10 +122,10 @@ async fn connection(stream: TcpStream, options: &ReceiverOptions, routes: Router
     };
     let handshake = TlsAcceptor::from(Arc::new(config)).accept(stream);
     let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, handshake).await else { return };
-    let mut builder = hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE_TIMEOUT).keep_alive(false);
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HANDSHAKE_TIMEOUT).keep_alive(false);
     let service = TowerToHyperService::new(routes);
-    let _ = builder.http1_only().serve_connection(TokioIo::new(stream), service).await;
+    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }
 
 fn tls(options: &ReceiverOptions) -> Result<ServerConfig, rustls::Error> {

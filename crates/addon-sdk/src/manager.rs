@@ -6,7 +6,6 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
@@ -89,14 +88,7 @@ pub async fn run<A: AddOn>(options: ManagerOptions, stop: CancellationToken) -> 
 /// # Errors
 /// Fails if the kubeconfig cannot be used.
 pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<kube::Config, Error> {
-    match kubeconfig {
-        Some(path) => {
-            let file = Kubeconfig::read_from(path).map_err(|error| unusable(kubeconfig, &error))?;
-            let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
-            config.map_err(|error| unusable(kubeconfig, &error))
-        }
-        None => kube::Config::infer().await.map_err(|error| unusable(None, &error)),
-    }
+    shell::config(kubeconfig, None).await.map_err(|error| unusable(kubeconfig, &error))
 }
 
 /// Returns an error for an unusable kubeconfig, with all causes.
@@ -114,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_kubeconfig_that_cannot_be_parsed_is_named_and_not_quoted() {
-        let error = Kubeconfig::from_yaml("users:\n- user: {token: s3cret").unwrap_err();
+        let error = shell::parse_kubeconfig("users:\n- user: {token: s3cret").unwrap_err();
         assert!(error.to_string().contains("s3cret"), "the parser quotes it: {error}");
         let shown = unusable(Some(Path::new("/etc/hub.kubeconfig")), &error).to_string();
         assert!(shown.contains("/etc/hub.kubeconfig") && !shown.contains("s3cret"), "{shown}");

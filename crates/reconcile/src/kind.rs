@@ -289,7 +289,8 @@ struct IdentityMeta<'a> {
 /// Parses an object that does not fit its type because our library cannot parse a time. The types of custom
 /// resources accept such a time; the types of built-in kinds do not.
 fn clamped<T: DeserializeOwned>(mut object: Value) -> Option<T> {
-    clamp_times(&mut object).then(|| serde_json::from_value(object).ok()).flatten()
+    // Parsing text needs no further code for each type.
+    clamp_times(&mut object).then(|| serde_json::from_str(&object.to_string()).ok()).flatten()
 }
 
 /// Parses a typed object without its managed fields, which the cache drops: they are a third of the object and

@@ -42,7 +42,7 @@ mod watch;
 pub use activity::{Activity, ActivityKind, ObserveFn};
 pub use api_server::{failure, message, with_causes};
 pub use budget::memory_limit;
-pub use client::{client, leader_client};
+pub use client::{client, config, leader_client, parse_kubeconfig, read_kubeconfig};
 pub use clock::{WallClockWait, now};
 pub use election::{Election, ElectionOptions, Leadership, lead};
 pub use events::EventRecorder;

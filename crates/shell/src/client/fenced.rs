@@ -13,13 +13,18 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 
 use crate::election::Leadership;
 
+/// A connection to a server or a proxy.
+pub(super) trait Stream: Connection + Read + Write + Send + Unpin {}
+
+impl<T: Connection + Read + Write + Send + Unpin> Stream for T {}
+
 /// A connection that sends only while this process leads, or always if there is no leadership.
-pub(super) struct Fenced<T> {
-    pub(super) inner: T,
+pub(super) struct Fenced {
+    pub(super) inner: Box<dyn Stream>,
     pub(super) leadership: Option<Leadership>,
 }
 
-impl<T> Fenced<T> {
+impl Fenced {
     fn check(&self) -> io::Result<()> {
         match self.leadership.as_ref().map(Leadership::check) {
             None | Some(Ok(())) => Ok(()),
@@ -28,7 +33,7 @@ impl<T> Fenced<T> {
     }
 }
 
-impl<T: Write + Unpin> Write for Fenced<T> {
+impl Write for Fenced {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -60,7 +65,7 @@ impl<T: Write + Unpin> Write for Fenced<T> {
     }
 }
 
-impl<T: Read + Unpin> Read for Fenced<T> {
+impl Read for Fenced {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -70,7 +75,7 @@ impl<T: Read + Unpin> Read for Fenced<T> {
     }
 }
 
-impl<T: Connection> Connection for Fenced<T> {
+impl Connection for Fenced {
     fn connected(&self) -> Connected {
         self.inner.connected()
     }
