@@ -7,6 +7,7 @@ mod addon_status;
 mod addon_token;
 mod addons;
 mod credentials;
+mod definitions;
 mod error;
 mod files;
 mod hub;
@@ -37,11 +38,12 @@ use controllers::agent_identity::ClaimOptions;
 use object::Key;
 use reconcile::{Controller, Register};
 
+pub use definitions::install_definitions;
 pub use error::JoinError;
 pub use hub::Bootstrap;
 pub use leave::{Leaver, leave};
 pub use run::run;
-pub use spoke::{cluster_name, install_definitions};
+pub use spoke::cluster_name;
 
 /// The options of an agent.
 #[derive(Clone)]

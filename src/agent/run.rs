@@ -13,11 +13,10 @@ use super::hub::BootstrapHub;
 use super::life::{End, IdentityUse};
 use super::stored_works::StoredWorks;
 use super::wait::Wait;
-use super::{AgentOptions, identity, join, sealing, spoke, switch};
+use super::{AgentOptions, definitions, identity, join, sealing, spoke, switch};
 use crate::serve;
 use crate::shell::{Handle, Shell, ShellOptions, with_causes};
 use api::cluster::v1::ManagedCluster;
-use api::crds;
 use reconcile::{Scope, Site, View as _};
 use seal::Identity;
 
@@ -104,7 +103,7 @@ async fn live(
     stop: &CancellationToken,
 ) -> Result<End, JoinError> {
     let hub = BootstrapHub::read(&options.bootstrap)?;
-    spoke::install_definitions(&options.spoke, crds::spoke()).await?;
+    definitions::install_own(&options.spoke).await?;
     // This must come before any write to objects of another agent.
     spoke::refuse_second(options, &hub).await?;
     let credentials = identity::obtain(options, &hub, refused, stop).await?;

@@ -1,16 +1,12 @@
-//! The agent's objects on its own cluster: the definitions that it needs, its credentials and its identity.
+//! The agent's objects on its own cluster: its credentials and its identity.
 
 use std::path::Path;
-use std::time::Duration;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::FieldsV1;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
-use tokio::time::sleep;
 use tracing::warn;
 
 use super::credentials::Credentials;
@@ -19,99 +15,13 @@ use super::hub::BootstrapHub;
 use super::{AgentOptions, files};
 use crate::pki;
 use api::cluster::v1alpha1::ClusterClaim;
-use api::crds;
 use api::names::{AGENT, AGENT_CLAIM_SUFFIX, EVICTION_ANNOTATION, SPOKE_ONLY_LABEL};
 use controllers::agent_identity::{AgentIdentity, AgentSettings, EVICTION_GRACE, claim_name};
 use object::{Key, Metadata as _};
 use seal::Identity;
 
-/// The interval between checks that a definition is served, and the maximum number of checks.
-const POLL: Duration = Duration::from_millis(200);
-const POLLS: u32 = 150;
-const READ_DEFINITIONS: &str = "read the definitions of the cluster";
-
 fn params() -> PatchParams {
     PatchParams::apply(AGENT).force()
-}
-
-/// Installs definitions and waits until they are served. A definition of another client stays unchanged: it may
-/// be newer, and applying ours could remove versions.
-///
-/// # Errors
-/// Fails if the cluster rejects a definition or does not respond, or another client manages an older definition.
-pub async fn install_definitions(
-    spoke: &kube::Client,
-    wanted: Vec<CustomResourceDefinition>,
-) -> Result<(), JoinError> {
-    let definitions: Api<CustomResourceDefinition> = Api::all(spoke.clone());
-    for wanted in wanted {
-        let name = wanted.name().to_owned();
-        let found = match definitions.get_opt(&name).await {
-            Err(kube::Error::Api(refusal)) if refusal.code == 403 && is_served(spoke, &wanted).await => {
-                continue;
-            }
-            found => found.map_err(api(READ_DEFINITIONS))?,
-        };
-        match found.filter(is_of_another) {
-            Some(found) => serves_all(&found, &wanted)?,
-            None => {
-                let applied = definitions.patch(&name, &params(), &Patch::Apply(&wanted)).await;
-                applied.map_err(api("install the definitions on the cluster"))?;
-            }
-        }
-        established(&definitions, &name).await?;
-    }
-    Ok(())
-}
-
-/// Returns true if the cluster now serves every version of a definition. Any user may request this, while the
-/// role of OCM's registration agent may not read definitions. Discovery in the shell requests one version, and
-/// caches the answer.
-async fn is_served(spoke: &kube::Client, wanted: &CustomResourceDefinition) -> bool {
-    for version in wanted.spec.versions.iter().filter(|version| version.served) {
-        let version = format!("{}/{}", wanted.spec.group, version.name);
-        let served = spoke.list_api_group_resources(&version).await.map(|list| list.resources);
-        if !served.is_ok_and(|all| all.iter().any(|one| one.name == wanted.spec.names.plural)) {
-            return false;
-        }
-    }
-    true
-}
-
-/// Returns true if a client other than the agent owns a part of the spec.
-fn is_of_another(definition: &CustomResourceDefinition) -> bool {
-    let entries = definition.metadata.managed_fields.as_deref().unwrap_or_default();
-    let has_spec = |fields: &FieldsV1| fields.0.get("f:spec").is_some();
-    entries.iter().any(|entry| {
-        entry.manager.as_deref() != Some(AGENT) && entry.fields_v1.as_ref().is_some_and(has_spec)
-    })
-}
-
-fn serves_all(
-    installed: &CustomResourceDefinition,
-    wanted: &CustomResourceDefinition,
-) -> Result<(), JoinError> {
-    let is_served =
-        |name: &str| installed.spec.versions.iter().any(|version| version.name == name && version.served);
-    let missing = wanted.spec.versions.iter().find(|version| version.served && !is_served(&version.name));
-    match missing {
-        None => Ok(()),
-        Some(version) => {
-            let name = installed.name().to_owned();
-            Err(JoinError::Definition { name, version: version.name.clone() })
-        }
-    }
-}
-
-async fn established(definitions: &Api<CustomResourceDefinition>, name: &str) -> Result<(), JoinError> {
-    for _ in 0..POLLS {
-        let now = definitions.get(name).await.map_err(api(READ_DEFINITIONS))?;
-        if crds::is_established(&now) {
-            return Ok(());
-        }
-        sleep(POLL).await;
-    }
-    Err(JoinError::NotEstablished(name.to_owned()))
 }
 
 /// Returns the stored identity, if it can be read.

@@ -2,11 +2,13 @@
 
 use http_body_util::Full;
 use hyper::body::Bytes;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::client::Body;
 
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::agent::definitions::install_definitions;
 use crate::agent::hub::Bootstrap;
 use crate::agent::join::{create_cluster, write_addresses};
 use crate::apiserver::{Server, ServerOptions};

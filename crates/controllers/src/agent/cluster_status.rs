@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
+use super::node::Node;
 use crate::agent_identity::{self, AgentSettings, ClaimOptions};
 use api::Condition;
 use api::cluster::v1::{ManagedCluster, ManagedClusterClaim, ManagedClusterStatus};
@@ -43,11 +43,7 @@ impl Controller for ClusterStatusController {
         });
         watches.on_site::<ClusterClaim>(Site::Spoke, |_, view| own_cluster(view));
         watches.on_site::<Node>(Site::Spoke, |change, view| {
-            let differs = change.differs_in(|node| {
-                let status = node.status.as_ref();
-                (&node.spec, status.map(|status| (&status.capacity, &status.allocatable)))
-            });
-            if differs { own_cluster(view) } else { Vec::new() }
+            if change.differs_in(|node| (&node.spec, &node.status)) { own_cluster(view) } else { Vec::new() }
         });
     }
 
@@ -152,11 +148,9 @@ fn report_resources(status: &mut ManagedClusterStatus, view: &impl View) -> Read
     let nodes = view.list_on::<Node>(Site::Spoke, Query::ALL)?;
     let (mut capacity, mut allocatable) = (BTreeMap::new(), BTreeMap::new());
     for node in &nodes {
-        let Some(reported) = &node.status else { continue };
-        add(&mut capacity, reported.capacity.as_ref());
-        let is_unschedulable = node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or_default();
-        if !is_unschedulable {
-            add(&mut allocatable, reported.allocatable.as_ref());
+        add(&mut capacity, &node.status.capacity);
+        if !node.spec.unschedulable {
+            add(&mut allocatable, &node.status.allocatable);
         }
     }
     status.capacity.extend(quantities(capacity));
@@ -167,8 +161,8 @@ fn report_resources(status: &mut ManagedClusterStatus, view: &impl View) -> Read
 /// Sums by resource, in thousandths.
 type Sums = BTreeMap<String, i128>;
 
-fn add(sums: &mut Sums, resources: Option<&BTreeMap<String, Quantity>>) {
-    for (name, quantity) in resources.into_iter().flatten() {
+fn add(sums: &mut Sums, resources: &BTreeMap<String, Quantity>) {
+    for (name, quantity) in resources {
         if let Some(nanos) = quantity::nanos(&quantity.0) {
             let sum = sums.entry(name.clone()).or_default();
             *sum = sum.saturating_add(nanos / (NANO / 1000));
