@@ -8,10 +8,27 @@ use reconcile::Caches;
 fn quantities_add_up() {
     let mut sums = Sums::new();
     for text in ["2", "1500m", "1.5", "x", "1Ki"] {
-        add(&mut sums, Some(&[("cpu".to_owned(), Quantity(text.into()))].into()));
+        add(&mut sums, &[("cpu".to_owned(), Quantity(text.into()))].into());
     }
     let total: Vec<_> = quantities(sums).collect();
     assert_eq!(total, [("cpu".to_owned(), Quantity("1029".into()))]);
+}
+
+#[test]
+fn an_unschedulable_node_adds_only_to_the_capacity() {
+    let node = |name: &str, spec: Value| -> Node {
+        let status =
+            json!({"capacity": {"cpu": "2"}, "allocatable": {"cpu": "2"}, "images": [{"sizeBytes": 1}]});
+        let metadata = json!({"name": name, "resourceVersion": "1"});
+        serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status})).unwrap()
+    };
+    let mut caches = Caches::default();
+    let nodes = vec![node("a", json!({})), node("b", json!({"unschedulable": true}))];
+    caches.replace::<Node>(Site::Spoke, nodes, "1");
+    let mut status = ManagedClusterStatus::default();
+    report_resources(&mut status, &caches).unwrap();
+    assert_eq!(json!(status.capacity), json!({"cpu": "4"}));
+    assert_eq!(json!(status.allocatable), json!({"cpu": "2"}));
 }
 
 fn settings() -> AgentSettings {
