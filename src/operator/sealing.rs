@@ -92,10 +92,17 @@ impl SealingKey {
         let Some(secret) = secret else { return Ok(()) };
         let bytes = secret.data.as_ref().and_then(|data| data.get(KEY)).map(|bytes| bytes.0.as_slice());
         let bytes: Option<&[u8; 32]> = bytes.and_then(|bytes| bytes.try_into().ok());
-        let invalid =
-            || format!("the Secret {}/{SEALING_KEY_SECRET} has no {KEY} of 32 bytes", self.namespace);
-        // Another task may have read it.
-        let _ = self.key.set(HubKey::new(bytes.ok_or_else(invalid)?));
+        match bytes {
+            // Another task may have read it.
+            Some(bytes) => drop(self.key.set(HubKey::new(bytes))),
+            None => {
+                let secret = format!("{}/{SEALING_KEY_SECRET}", self.namespace);
+                warn!(
+                    secret,
+                    "the Secret has no key of 32 bytes, so the operator encrypts no Secrets for clusters"
+                );
+            }
+        }
         Ok(())
     }
 
@@ -105,5 +112,31 @@ impl SealingKey {
 
     fn failed(&self, error: &kube::Error) -> String {
         format!("the Secret {}/{SEALING_KEY_SECRET}: {}", self.namespace, message(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use serde_json::json;
+
+    use super::*;
+    use crate::git::tests::recorder::Recorder;
+
+    #[tokio::test]
+    async fn an_operator_starts_without_its_key_if_the_secret_is_invalid() {
+        let loaded = async |key: &[u8]| {
+            let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SEALING_KEY_SECRET},
+                "data": {KEY: STANDARD.encode(key)}});
+            let hub = Recorder::start(&[&format!("200 OK\nContent-Type: application/json\n\n{secret}")]);
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            let config = kube::Config::new(format!("http://{}", hub.address).parse().unwrap());
+            let key = SealingKey::new(Client::try_from(config).unwrap(), "config");
+            key.load().await;
+            key.key.get().is_some()
+        };
+        assert!(loaded(&[7; 32]).await);
+        assert!(!loaded(&[7; 31]).await);
     }
 }
