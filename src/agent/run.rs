@@ -93,7 +93,7 @@ fn wait_after(used: Duration, wait: Duration) -> Duration {
 }
 
 /// Uses one identity: joins if there is none yet, then runs the controllers until the identity ends. Replaces the keys
-/// that decrypt Secrets by the stored ones. Sends the running shell to the servers of health and metrics through
+/// that decrypt Secrets with the stored ones. Sends the running shell to the servers of health and metrics through
 /// `running`.
 async fn live(
     options: &AgentOptions,

@@ -3,7 +3,7 @@
 //! The hub encrypts each value with its own key, which it derives from the value and its place: the set that
 //! contains the Secret, the Secret and the name of the value. The ciphertext is part of the template and is the
 //! same for all clusters. A work contains the keys of its values in an annotation, encrypted for its cluster.
-//! Another recipient therefore changes only the annotation, which is no rollout.
+//! Another recipient therefore changes only the annotation, and nothing is rolled out.
 //!
 //! Everything is derived, so equal input gives equal ciphertext. A reader of the hub sees if a value at one place
 //! has changed, and its length. This crate draws no random values and stores nothing.

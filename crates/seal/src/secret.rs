@@ -34,8 +34,8 @@ pub fn has_sealed(manifests: &[Manifest]) -> bool {
     manifests.iter().any(is_sealed)
 }
 
-/// Replaces encrypted values by those of the live manifests with the same place, for a preview without the key of the
-/// hub.
+/// Replaces encrypted values with the values in the live Secrets of the same name, for a preview without the key of
+/// the hub.
 pub fn keep_live(manifests: &mut [Manifest], live: &[Manifest]) {
     let place = |secret: &Manifest| ["namespace", "name"].map(|field| metadata(secret, field).to_owned());
     for secret in manifests.iter_mut().filter(|manifest| is_sealed(manifest)) {

@@ -6,15 +6,12 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::history::Reports;
+use super::history::{Reports, TEXT};
 use crate::cli::output::{Output, Ui, age, table};
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
 use engine::report::cluster_file;
 use object::text::{plain, short_commit};
-
-/// The longest text in the output, in characters.
-const TEXT: usize = 300;
 
 /// The problems of a cluster in a report, and in the later ones that repeat them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -23,7 +23,7 @@ const SUMMARY: &str = "summary.json";
 /// The maximum number of reports to read.
 const REPORTS: usize = 1_000;
 /// The longest text in the output, in characters.
-const TEXT: usize = 300;
+pub(super) const TEXT: usize = 300;
 
 /// Show how a rollout went, or what went wrong on a cluster, from the reports in git, newest first.
 ///

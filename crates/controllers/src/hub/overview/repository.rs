@@ -361,7 +361,7 @@ pub struct ReportSummary {
 }
 
 impl Repository {
-    /// Returns true if it makes progress. A failed fetch is retried too, but is no progress.
+    /// Returns true if it makes progress. A failed fetch is retried too, but that is not progress.
     pub fn is_under_way(&self) -> bool {
         self.reconciling && !TRANSIENT.contains(&self.reason.as_str())
     }
