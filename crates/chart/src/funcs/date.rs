@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use jiff::civil::{Date, Weekday};
-use jiff::tz::TimeZone;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{SignedDuration, Timestamp, Zoned};
 
 use super::math::to_int64;
@@ -76,7 +76,7 @@ fn zero() -> Zoned {
 }
 
 fn zone(name: &str) -> TimeZone {
-    TimeZone::get(name).unwrap_or(TimeZone::UTC)
+    TimeZoneDatabase::bundled().get(name).unwrap_or(TimeZone::UTC)
 }
 
 /// Reads an argument as a time, or as seconds since 1970. All other values mean now.

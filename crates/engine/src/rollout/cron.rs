@@ -168,11 +168,13 @@ impl Field {
 mod tests {
     use super::*;
     use jiff::SignedDuration;
+    use jiff::tz::TimeZoneDatabase;
 
     fn last_due(cron: &str, zone: &str, at: &str) -> String {
         let at: Timestamp = at.parse().unwrap();
         let after = at.checked_sub(SignedDuration::from_hours(24 * 400)).unwrap();
-        let due = Cron::parse(cron).unwrap().last_due(after, at, &TimeZone::get(zone).unwrap());
+        let due =
+            Cron::parse(cron).unwrap().last_due(after, at, &TimeZoneDatabase::bundled().get(zone).unwrap());
         due.map_or_else(String::new, |due| due.to_string())
     }
 
@@ -211,7 +213,8 @@ mod tests {
     fn next_due(cron: &str, zone: &str, after: &str) -> String {
         let after: Timestamp = after.parse().unwrap();
         let end = after.checked_add(SignedDuration::from_hours(24 * 400)).unwrap();
-        let due = Cron::parse(cron).unwrap().next_due(after, end, &TimeZone::get(zone).unwrap());
+        let due =
+            Cron::parse(cron).unwrap().next_due(after, end, &TimeZoneDatabase::bundled().get(zone).unwrap());
         due.map_or_else(String::new, |due| due.to_string())
     }
 

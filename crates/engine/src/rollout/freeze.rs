@@ -1,6 +1,6 @@
 //! Time windows: freezes, which block rollouts and commits, and windows for applying commits.
 
-use jiff::tz::TimeZone;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{SignedDuration, Timestamp};
 
 use super::cron::Cron;
@@ -58,7 +58,7 @@ impl Window {
         })?;
         let zone = match time_zone.as_str() {
             "" => TimeZone::UTC,
-            zone => TimeZone::get(zone).map_err(|_| {
+            zone => TimeZoneDatabase::bundled().get(zone).map_err(|_| {
                 refused("timeZone", zone, "no such time zone", "write an IANA name, such as Europe/Berlin")
             })?,
         };
