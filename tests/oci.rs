@@ -20,6 +20,7 @@ use crate::webhook::{free_port, write_certificates};
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const FLUX: &str = "application/vnd.cncf.flux.content.v1.tar+gzip";
+const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 const COSIGN: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 
 /// The login of private registries, and the line for it in their list of users.
@@ -355,20 +356,25 @@ async fn only_an_artifact_that_a_trusted_key_of_cosign_signed_is_applied() {
     assert!(fixture.hub.exists("b").await && !fixture.hub.exists("c").await);
 }
 
+/// Pushes the artifact in `tests/cosign/` to the tag `latest`, and returns its digest.
+fn push_recorded(registry: &Registry) -> String {
+    registry.upload(FLUX, include_bytes!("cosign/archive.tar.gz"));
+    registry.upload("application/vnd.oci.empty.v1+json", b"{}");
+    registry.put("latest", MANIFEST, include_bytes!("cosign/manifest.json"))
+}
+
 /// Pushes the artifact in `tests/cosign/`, and then what cosign 3 pushed when it signed the artifact.
 async fn applies_what_cosign_3_signed(has_referrers: bool) {
     let fixture = Fixture::start_with(has_referrers).await;
     let registry = &fixture.registry;
     fixture.secret("keys", &json!({"cosign.pub": include_str!("cosign/cosign.pub")})).await;
-    registry.upload(FLUX, include_bytes!("cosign/archive.tar.gz"));
-    registry.upload("application/vnd.oci.empty.v1+json", b"{}");
-    let artifact = registry.put("latest", MANIFEST, include_bytes!("cosign/manifest.json"));
+    let artifact = push_recorded(registry);
     fixture.edit(&json!({"verify": {"secretRef": {"name": "keys"}}})).await;
     fixture.follow("tag", "latest").await;
     fixture.refused("SignatureMissing", &format!("artifact {artifact} is refused")).await;
     assert!(!fixture.hub.exists("signed").await);
 
-    registry.upload("application/vnd.dev.sigstore.bundle.v0.3+json", include_bytes!("cosign/signature.json"));
+    registry.upload(BUNDLE, include_bytes!("cosign/signature.json"));
     let referrer = include_bytes!("cosign/referrer.json");
     registry.put(&digest(referrer), MANIFEST, referrer);
     if !has_referrers {
@@ -386,4 +392,35 @@ async fn a_signature_of_cosign_3_is_found_by_the_api_for_referrers() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signature_of_cosign_3_is_found_at_the_tag_for_registries_without_the_api() {
     applies_what_cosign_3_signed(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_keyless_signature_is_accepted_from_the_named_signer_only() {
+    let fixture = Fixture::start_with(true).await;
+    let registry = &fixture.registry;
+    fixture.secret("damaged", &json!({"trusted_root.json": "text"})).await;
+    let root = include_str!("cosign/keyless/trusted_root.json");
+    fixture.secret("root", &json!({"trusted_root.json": root})).await;
+    let artifact = push_recorded(registry);
+    let manifest = include_bytes!("cosign/manifest.json");
+    let bundle = registry.upload(BUNDLE, include_bytes!("cosign/keyless/signature.json"));
+    let config = registry.upload("application/vnd.oci.empty.v1+json", b"{}");
+    let subject = json!({"mediaType": MANIFEST, "digest": artifact, "size": manifest.len()});
+    let referrer = json!({"schemaVersion": 2, "mediaType": MANIFEST, "artifactType": BUNDLE, "config": config, "layers": [bundle], "subject": subject});
+    let referrer = referrer.to_string();
+    registry.put(&digest(referrer.as_bytes()), MANIFEST, referrer.as_bytes());
+
+    fixture.edit(&json!({"verify": {"secretRef": {"name": "damaged"}}})).await;
+    fixture.follow("tag", "latest").await;
+    let key = "key trusted_root.json of the Secret of spec.verify: it";
+    fixture.refused("InvalidCredentials", &format!("{key} is not a trust root of Sigstore")).await;
+    fixture.edit(&json!({"verify": {"secretRef": {"name": "root"}}})).await;
+    fixture.refused("InvalidCredentials", &format!("{key} requires spec.verify.identities")).await;
+    let signed_by = |subject: &str| json!({"verify": {"identities": [{"issuer": "https://issuer.example", "subject": subject}]}});
+    fixture.edit(&signed_by("other@example.com")).await;
+    fixture.refused("SignatureUntrusted", "it is signed by \"release@example.com\"").await;
+    assert!(!fixture.hub.exists("signed").await);
+    fixture.edit(&signed_by("release@example.com")).await;
+    fixture.applied(&format!("latest@{artifact}")).await;
+    assert!(fixture.hub.exists("signed").await);
 }

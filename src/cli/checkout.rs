@@ -150,7 +150,6 @@ pub(crate) struct Revisions {
 
 /// What was fetched from a URL.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a command has only one")]
 enum Fetched {
     Mirror(RefCell<Mirror>),
     Artifacts(ArtifactRepository),

@@ -13,7 +13,7 @@ use super::blobs::Blobs;
 use super::charts::CONTENT as CHART;
 use super::refs::version_range;
 use super::registry::{Descriptor, Downloads, ManifestBytes, Registry, parse_manifest, sha256_hex};
-use super::signature::{ArtifactSignature, CosignKeys};
+use super::signature::{ArtifactSignature, ArtifactSigners};
 use super::{Error, History, Remote, TreeLimits, archive, artifact_signature, rewind};
 use object::text::plain;
 use object::tree::Checkout;
@@ -48,8 +48,8 @@ pub struct ArtifactRepository {
     address: String,
     downloads: Downloads,
     blobs: Blobs,
-    /// The keys of required signatures, if any.
-    keys: Option<CosignKeys>,
+    /// The signers of required signatures, if any.
+    signers: Option<ArtifactSigners>,
 }
 
 impl ArtifactRef {
@@ -118,7 +118,7 @@ impl ArtifactRepository {
         url: &str,
         downloads: Downloads,
         blobs: Blobs,
-        keys: Option<CosignKeys>,
+        signers: Option<ArtifactSigners>,
     ) -> Result<Self, Error> {
         let invalid = |reason: &str| Error::Url(format!("invalid repository URL: {reason}"));
         let address = url.strip_prefix(SCHEME).ok_or_else(|| invalid("it does not start with oci://"))?;
@@ -131,7 +131,7 @@ impl ArtifactRepository {
             return Err(invalid(reason));
         }
         let downloads = Downloads { credentials: downloads.credentials.certified_for(host), ..downloads };
-        Ok(Self { address: address.to_owned(), downloads, blobs, keys })
+        Ok(Self { address: address.to_owned(), downloads, blobs, signers })
     }
 
     /// Fetches the artifact of a reference. If it is the last one, this takes one request, without logins.
@@ -186,12 +186,12 @@ impl ArtifactRepository {
         Some(Arc::new(Checkout { revision: revision.to_owned(), tree }))
     }
 
-    /// Returns true if a revision that was fetched before is signed by one of the required keys.
+    /// Returns true if a revision that was fetched before is signed by one of the required signers.
     pub fn is_trusted(&self, revision: &str) -> bool {
-        let Some(keys) = &self.keys else { return true };
+        let Some(signers) = &self.signers else { return true };
         let note = self.blobs.read_note(digest(revision));
         let signed = note.and_then(|note| serde_json::from_slice::<ArtifactSignature>(&note).ok());
-        signed.is_some_and(|signed| keys.verify(&signed, digest(revision)).is_ok())
+        signed.is_some_and(|signed| signers.verify(&signed, digest(revision)).is_ok())
     }
 
     /// Returns the revision of a reference, and its manifest.
@@ -218,11 +218,11 @@ impl ArtifactRepository {
         Ok((format!("{tag}@{}", manifest.digest), manifest))
     }
 
-    /// Verifies that one of the required keys signed an artifact, before the artifact is read.
+    /// Verifies that one of the required signers signed an artifact, before the artifact is read.
     fn verify(&self, registry: &Registry<'_>, artifact: &ManifestBytes) -> Result<(), Error> {
         let digest = &artifact.digest;
-        let Some(keys) = self.keys.as_ref().filter(|_| !self.is_trusted(digest)) else { return Ok(()) };
-        let signed = artifact_signature::find(registry, artifact, keys)?;
+        let Some(signers) = self.signers.as_ref().filter(|_| !self.is_trusted(digest)) else { return Ok(()) };
+        let signed = artifact_signature::find(registry, artifact, signers)?;
         let note = serde_json::to_vec(&signed).unwrap_or_default();
         self.blobs.write_note(digest, &note).unwrap_or_else(|error| not_stored(&error));
         Ok(())

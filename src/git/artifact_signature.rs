@@ -4,7 +4,7 @@
 use hyper::body::Bytes;
 
 use super::registry::{Descriptor, ManifestBytes, Registry, parse_manifest, sha256_hex};
-use super::signature::{ArtifactSignature, CosignKeys, PREDICATE, Signed};
+use super::signature::{ArtifactSignature, ArtifactSigners, PREDICATE, Signed};
 use super::{Error, Refusal};
 
 /// The maximum number of signatures to check at each place, and the maximum size of a bundle or payload.
@@ -29,20 +29,20 @@ enum Candidate {
     Payload(Descriptor, String),
 }
 
-/// Finds a valid signature by one of the keys. Any number of others may be invalid.
+/// Finds a valid signature by one of the signers. Any number of others may be invalid.
 ///
 /// # Errors
 /// Returns [`Error::NotVerified`] with the reason for rejecting the last one, or the registry fails.
 pub(super) fn find(
     registry: &Registry<'_>,
     artifact: &ManifestBytes,
-    keys: &CosignKeys,
+    signers: &ArtifactSigners,
 ) -> Result<ArtifactSignature, Error> {
     let mut refusal = Refusal::Unsigned;
     // The tag is read only if no bundle is valid.
     let places = [bundles, payloads].into_iter();
     for candidate in places.flat_map(|list| limited(artifact, list(registry, &artifact.digest))) {
-        match candidate.and_then(|candidate| candidate.verify(registry, artifact, keys)) {
+        match candidate.and_then(|candidate| candidate.verify(registry, artifact, signers)) {
             Ok(signed) => return Ok(signed),
             Err(Error::NotVerified { refusal: reason, .. }) => refusal = reason,
             Err(Error::Content(reason)) => refusal = Refusal::Unusable(reason),
@@ -102,7 +102,7 @@ impl Candidate {
         self,
         registry: &Registry<'_>,
         artifact: &ManifestBytes,
-        keys: &CosignKeys,
+        signers: &ArtifactSigners,
     ) -> Result<ArtifactSignature, Error> {
         let signed = match self {
             Self::Bundle(referrer) => {
@@ -112,10 +112,10 @@ impl Candidate {
             }
             Self::Payload(payload, signature) => {
                 let payload = String::from_utf8_lossy(&registry.blob(&payload, MAX_BYTES)?).into_owned();
-                ArtifactSignature { signed: Signed::Payload, payload, signature }
+                ArtifactSignature { signed: Signed::Payload, payload, signature, bundle: None }
             }
         };
-        keys.verify(&signed, &artifact.digest).map_err(|refusal| refused(artifact, refusal))?;
+        signers.verify(&signed, &artifact.digest).map_err(|refusal| refused(artifact, refusal))?;
         Ok(signed)
     }
 }

@@ -66,7 +66,7 @@ pub use registry::Downloads;
 pub use remote::Remote;
 pub(crate) use remote::is_loopback;
 pub use rewind::{History, rewind};
-pub use signature::{CommitSigner, CosignKeys, Keyring, Refusal, SignedPart, Verification};
+pub use signature::{ArtifactSigners, CommitSigner, Identity, Keyring, Refusal, SignedPart, Verification};
 pub(crate) use transport::Arrivals;
 pub use transport::{Egress, TransportLimits};
 pub use watch::{RefWatcher, watch};

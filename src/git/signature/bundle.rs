@@ -37,7 +37,7 @@ struct Bundle {
     message_signature: Option<MessageSignature>,
 }
 
-/// The key, which is only a hint, or a certificate. Entries of transparency logs are not read.
+/// The key, which is only a hint, or a certificate. Entries of transparency logs are read only with a certificate.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Material {
@@ -103,11 +103,10 @@ impl ArtifactSignature {
         let Bundle { verification_material, dsse_envelope, message_signature } =
             parse(bundle, "Sigstore bundle")?;
         let Material { certificate, x509_certificate_chain } = verification_material;
-        if certificate.or(x509_certificate_chain).is_some() {
-            return Err(Refusal::Keyless);
-        }
+        let has_certificate = certificate.or(x509_certificate_chain).is_some();
+        let whole = has_certificate.then(|| String::from_utf8_lossy(bundle).into_owned());
         match (dsse_envelope, message_signature) {
-            (Some(envelope), None) => envelope.signature(),
+            (Some(envelope), None) => Ok(Self { bundle: whole, ..envelope.signature()? }),
             (None, Some(MessageSignature { message_digest, signature })) => {
                 if message_digest.algorithm != HASH {
                     let found = plain(&message_digest.algorithm, 40);
@@ -116,7 +115,7 @@ impl ArtifactSignature {
                     ));
                 }
                 let payload = String::from_utf8_lossy(manifest).into_owned();
-                Ok(Self { signed: Signed::Manifest, payload, signature })
+                Ok(Self { signed: Signed::Manifest, payload, signature, bundle: whole })
             }
             (None, None) | (Some(_), Some(_)) => {
                 unusable("its bundle must have either a dsseEnvelope or a messageSignature".into())
@@ -141,7 +140,7 @@ impl Envelope {
         };
         let payload = STANDARD.decode(&self.payload).ok().and_then(|payload| String::from_utf8(payload).ok());
         let Some(payload) = payload else { return unusable("its payload is not base64 of a text".into()) };
-        Ok(ArtifactSignature { signed: Signed::Statement, payload, signature })
+        Ok(ArtifactSignature { signed: Signed::Statement, payload, signature, bundle: None })
     }
 }
 

@@ -1,5 +1,5 @@
-//! Signatures of artifacts that `cosign sign --key` makes: with a payload (sigstore's `SIGNATURE_SPEC.md`, "simple
-//! signing"), or in a bundle.
+//! Signatures of artifacts that `cosign sign` makes: with a payload (sigstore's `SIGNATURE_SPEC.md`, "simple signing"),
+//! or in a bundle.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,6 +15,7 @@ use x509_cert::spki::SubjectPublicKeyInfoOwned;
 
 use super::Refusal;
 use super::bundle::{check_statement, pre_authentication_encoding};
+use super::keyless::{Identity, Keyless};
 use crate::git::Error;
 use crate::git::registry::digest_of;
 
@@ -24,11 +25,20 @@ const TYPE: &str = "cosign container image signature";
 const MAX_SIGNATURE: usize = 72;
 const SEQUENCE: u8 = 0x30;
 
-/// The public keys that artifacts must be signed with, from the keys of a Secret that end with `.pub`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CosignKeys {
+/// The key of a Secret with the trust root for certificates.
+const TRUST_ROOT: &str = "trusted_root.json";
+
+/// The keys and identities that may sign artifacts.
+///
+/// | key of the Secret | content |
+/// |---|---|
+/// | names that end with `.pub` | a public key of cosign |
+/// | `trusted_root.json` | the trust root for signers without a key |
+#[derive(Clone, Debug, Default)]
+pub struct ArtifactSigners {
     /// Uncompressed points of the curve P-256.
     points: Vec<Vec<u8>>,
+    keyless: Option<Keyless>,
 }
 
 /// A signature, and the document that it signs.
@@ -38,6 +48,9 @@ pub(in crate::git) struct ArtifactSignature {
     pub(in crate::git) payload: String,
     /// In base64.
     pub(in crate::git) signature: String,
+    /// The bundle, if it has a certificate instead of a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::git) bundle: Option<String>,
 }
 
 /// The kind of a document that is signed for an artifact.
@@ -68,33 +81,66 @@ struct Image {
     digest: String,
 }
 
-impl CosignKeys {
-    /// Reads the data of a Secret.
+impl ArtifactSigners {
+    /// Reads the data of a Secret. The identities are the accepted signers without a key.
     ///
     /// # Errors
     /// [`Error::Credentials`] names the invalid key of the Secret, or reports that there is none.
-    pub fn from_secret(data: &BTreeMap<String, ByteString>) -> Result<Self, Error> {
-        let mut points = Vec::new();
+    pub fn from_secret(data: &BTreeMap<String, ByteString>, identities: &[Identity]) -> Result<Self, Error> {
+        let mut signers = Self::default();
         for (name, value) in data {
             let refuse = |reason: &str| {
                 Error::Credentials(format!("key {name} of the Secret of spec.verify: {reason}"))
             };
-            if !name.ends_with(".pub") {
-                return Err(refuse("it is not *.pub, and an artifact is verified with keys of cosign only"));
+            match name.as_str() {
+                TRUST_ROOT => {
+                    let keyless = Keyless::new(&value.0, identities).map_err(|reason| refuse(&reason))?;
+                    signers.keyless = Some(keyless);
+                }
+                key if key.ends_with(".pub") => {
+                    let not_a_key = || refuse("it is not a PEM public key of ECDSA P-256");
+                    signers.points.push(point(&value.0).ok_or_else(not_a_key)?);
+                }
+                _ => {
+                    return Err(refuse(
+                        "it is not *.pub or trusted_root.json, and only these verify artifacts",
+                    ));
+                }
             }
-            let point = point(&value.0).ok_or_else(|| refuse("it is not a PEM public key of ECDSA P-256"))?;
-            points.push(point);
         }
-        if points.is_empty() {
-            let reason = "the Secret of spec.verify holds no key: add *.pub with public keys of cosign";
+        if !identities.is_empty() && signers.keyless.is_none() {
+            let reason =
+                "spec.verify.identities requires the key trusted_root.json in the Secret of spec.verify";
             return Err(Error::Credentials(reason.into()));
         }
-        Ok(Self { points })
+        if signers.points.is_empty() && signers.keyless.is_none() {
+            let reason = "the Secret of spec.verify holds no key: add *.pub with public keys of cosign, or trusted_root.json";
+            return Err(Error::Credentials(reason.into()));
+        }
+        Ok(signers)
     }
 
-    /// Verifies that a signature is by one of the keys and for the artifact with this digest.
+    /// Verifies that a signature is by one of the signers and for the artifact with this digest.
     pub(in crate::git) fn verify(&self, signed: &ArtifactSignature, digest: &str) -> Result<(), Refusal> {
-        let ArtifactSignature { signed, payload, signature } = signed;
+        let ArtifactSignature { signed: kind, payload, signature: _, bundle } = signed;
+        match bundle {
+            None => self.verify_key(signed)?,
+            Some(bundle) => {
+                let keyless = self.keyless.as_ref().ok_or(Refusal::Keyless)?;
+                keyless.verify(bundle, kind, payload, digest)?;
+            }
+        }
+        match kind {
+            Signed::Payload => check_payload(payload, digest),
+            Signed::Statement => check_statement(payload, digest),
+            Signed::Manifest if digest_of(payload.as_bytes()) == digest => Ok(()),
+            Signed::Manifest => Err(Refusal::Unusable("it is for another artifact".into())),
+        }
+    }
+
+    /// Verifies that a signature is by one of the keys.
+    fn verify_key(&self, signed: &ArtifactSignature) -> Result<(), Refusal> {
+        let ArtifactSignature { signed, payload, signature, bundle: _ } = signed;
         let unusable = |reason: &str| Refusal::Unusable(reason.to_owned());
         let signature = STANDARD.decode(signature).map_err(|_| unusable("it is not base64"))?;
         if signature.len() > MAX_SIGNATURE || signature.first() != Some(&SEQUENCE) {
@@ -111,12 +157,7 @@ impl CosignKeys {
         if !self.points.iter().any(is_by) {
             return Err(Refusal::UnknownKey("another key".into()));
         }
-        match signed {
-            Signed::Payload => check_payload(payload, digest),
-            Signed::Statement => check_statement(payload, digest),
-            Signed::Manifest if digest_of(payload.as_bytes()) == digest => Ok(()),
-            Signed::Manifest => Err(unusable("it is for another artifact")),
-        }
+        Ok(())
     }
 }
 

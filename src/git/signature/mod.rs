@@ -7,6 +7,7 @@
 mod bundle;
 mod cosign;
 mod history;
+mod keyless;
 mod keyring;
 mod object;
 mod openpgp;
@@ -15,10 +16,11 @@ mod signer;
 mod ssh;
 
 pub(super) use bundle::PREDICATE;
-pub use cosign::CosignKeys;
+pub use cosign::ArtifactSigners;
 pub(super) use cosign::{ArtifactSignature, Signed};
 pub(super) use history::{RefTarget, verify};
 pub use history::{SignedPart, Verification};
+pub use keyless::Identity;
 pub use keyring::Keyring;
 pub use refusal::Refusal;
 pub use signer::CommitSigner;

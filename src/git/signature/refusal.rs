@@ -8,7 +8,7 @@ pub enum Refusal {
     Unsigned,
     /// There are more signatures than are checked.
     #[error(
-        "none of the first {0} signatures is by a key in the Secret of spec.verify.secretRef; delete those that are not needed"
+        "none of the first {0} signatures is by a signer of spec.verify; delete those that are not needed"
     )]
     TooMany(usize),
     /// There are several signatures, and another program could check a different one.
@@ -20,11 +20,19 @@ pub enum Refusal {
     /// The signature is not from a trusted key.
     #[error("its signature is by {0}, which is not in the Secret of spec.verify.secretRef")]
     UnknownKey(String),
-    /// The signature of an artifact has a certificate instead of a key.
+    /// The signature of an artifact has a certificate instead of a key, and there is no trust root.
     #[error(
-        "it is signed with a certificate, as in keyless signing, which is not supported; sign it with a key: cosign sign --key"
+        "it is signed with a certificate, as in keyless signing, and the Secret of spec.verify.secretRef has no trusted_root.json; add it, or sign with a key: cosign sign --key"
     )]
     Keyless,
+    /// The certificate of a signature is not from an authority of the trust root, or was not valid at a proven time.
+    #[error("trusted_root.json in the Secret of spec.verify.secretRef does not prove its certificate: {0}")]
+    Unproven(String),
+    /// The certificate of a signature names another signer.
+    #[error(
+        "it is signed by {subject:?} with a certificate for {issuer:?}, which is not in spec.verify.identities"
+    )]
+    OtherIdentity { issuer: String, subject: String },
     /// The signature does not match the signed bytes.
     #[error("its signature claims to be by {0}, but does not match its content")]
     Invalid(String),
@@ -65,7 +73,8 @@ impl Refusal {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Unsigned => "SignatureMissing",
-            Self::UnknownKey(_) | Self::Keyless | Self::TooMany(_) => "SignatureUntrusted",
+            Self::UnknownKey(_) | Self::TooMany(_) => "SignatureUntrusted",
+            Self::Keyless | Self::Unproven(_) | Self::OtherIdentity { .. } => "SignatureUntrusted",
             Self::Several | Self::Unusable(_) | Self::Invalid(_) | Self::WrongNamespace { .. } => {
                 "SignatureInvalid"
             }

@@ -304,11 +304,11 @@ impl Signed {
 
 impl Fixture {
     /// Fetches a signed artifact with nothing on disk. Reads it again from disk if it was verified.
-    fn verify(&self, signed: &Signed, keys: &CosignKeys) -> Result<(), Error> {
+    fn verify(&self, signed: &Signed, keys: &ArtifactSigners) -> Result<(), Error> {
         self.serves_pages(signed.pages.clone());
         let dir = tempfile::tempdir().unwrap();
         let repository = ArtifactRepository {
-            keys: Some(keys.clone()),
+            signers: Some(keys.clone()),
             blobs: Blobs::new(dir.path().to_owned(), "a"),
             ..self.open(("me", "hunter22"))
         };
@@ -319,7 +319,7 @@ impl Fixture {
     }
 
     #[track_caller]
-    fn refused(&self, signed: &Signed, keys: &CosignKeys, reason: &str, part: &str) {
+    fn refused(&self, signed: &Signed, keys: &ArtifactSigners, reason: &str, part: &str) {
         let error = self.verify(signed, keys).unwrap_err();
         assert_eq!(error.reason(), reason, "{error}");
         assert!(error.to_string().contains(part), "{part:?} is not in: {error}");
@@ -337,6 +337,7 @@ fn a_signature_is_found_by_the_api_for_referrers_and_at_both_tags() {
     assert_eq!(fixture.verify(&recorded.clone().listed(), &keys), Ok(()));
     assert_eq!(fixture.verify(&recorded.clone().tagged(), &keys), Ok(()));
     assert_eq!(fixture.verify(&new().bundle(cosign::MESSAGE).listed(), &keys), Ok(()));
+    assert_eq!(fixture.verify(&new().bundle(cosign::KEYLESS).listed(), &cosign::keyless()), Ok(()));
     assert_eq!(fixture.verify(&new().payload(&signer), &signer.keys()), Ok(()));
 
     let api = format!("referrers/{}", recorded.digest);

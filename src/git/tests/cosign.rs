@@ -7,7 +7,7 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
 use serde_json::{Value, json};
 
-use crate::git::CosignKeys;
+use crate::git::{ArtifactSigners, Identity};
 
 /// The artifact that cosign signed.
 pub(crate) const MANIFEST: &[u8] = include_bytes!("../../../tests/cosign/manifest.json");
@@ -19,10 +19,15 @@ pub(crate) const REFERRER: &[u8] = include_bytes!("../../../tests/cosign/referre
 pub(crate) const MESSAGE: &str = include_str!("../../../tests/cosign/message.json");
 /// `cosign attest --key cosign.key --type custom`.
 pub(crate) const ATTESTATION: &str = include_str!("../../../tests/cosign/attestation.json");
-/// `cosign sign --key cosign.key --certificate`, because a keyless signature requires services.
+/// `cosign sign --key cosign.key --certificate`, with a certificate of no authority.
 pub(crate) const CERTIFICATE: &str = include_str!("../../../tests/cosign/certificate.json");
 /// `cosign sign` with a key of Ed25519.
 pub(crate) const ED25519: &str = include_str!("../../../tests/cosign/ed25519.json");
+
+/// A signature with a certificate for this signer, and the trust root that proves it (`tests/cosign/keyless/main.go`).
+pub(crate) const KEYLESS: &str = include_str!("../../../tests/cosign/keyless/signature.json");
+pub(crate) const TRUST_ROOT: &str = include_str!("../../../tests/cosign/keyless/trusted_root.json");
+const SIGNER: [&str; 2] = ["https://issuer.example", "release@example.com"];
 
 /// The public key of ECDSA P-256 in DER before its point.
 const KEY_START: [u8; 26] = [
@@ -30,13 +35,20 @@ const KEY_START: [u8; 26] = [
     0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
 
-fn keys(pem: &str) -> CosignKeys {
-    CosignKeys::from_secret(&[("cosign.pub".to_owned(), ByteString(pem.into()))].into()).unwrap()
+fn keys(pem: &str) -> ArtifactSigners {
+    ArtifactSigners::from_secret(&[("cosign.pub".to_owned(), ByteString(pem.into()))].into(), &[]).unwrap()
 }
 
 /// Returns the key with which cosign signed.
-pub(crate) fn recorded_keys() -> CosignKeys {
+pub(crate) fn recorded_keys() -> ArtifactSigners {
     keys(include_str!("../../../tests/cosign/cosign.pub"))
+}
+
+/// Returns the signer with a certificate.
+pub(crate) fn keyless() -> ArtifactSigners {
+    let [issuer, subject] = SIGNER.map(str::to_owned);
+    let root = ("trusted_root.json".to_owned(), ByteString(TRUST_ROOT.into()));
+    ArtifactSigners::from_secret(&[root].into(), &[Identity { issuer, subject }]).unwrap()
 }
 
 /// Returns what cosign 3 signs for an artifact.
@@ -54,7 +66,7 @@ impl Signer {
         Self(EcdsaKeyPair::from_pkcs8(algorithm, key.as_ref(), &random).unwrap())
     }
 
-    pub(crate) fn keys(&self) -> CosignKeys {
+    pub(crate) fn keys(&self) -> ArtifactSigners {
         let der = STANDARD.encode([&KEY_START, self.0.public_key().as_ref()].concat());
         // A line has 64 characters.
         let (first, second) = der.split_at(64);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::mirrors::{FetchError, Mirrors, artifact_ref, history};
-use crate::git::{ArtifactRepository, CosignKeys, Credentials, History};
-use api::gitops::v1alpha1::{ConfigRepo, RewindPolicy};
+use crate::git::{ArtifactRepository, ArtifactSigners, Credentials, Error, History, Identity};
+use api::gitops::v1alpha1::{ConfigRepo, RewindPolicy, SignerIdentity, Verify};
 use object::tree::Checkout;
 use reconcile::Source;
 
@@ -21,18 +21,16 @@ impl Mirrors {
         let failed = |error| FetchError { checkout: before.checkout.clone(), error };
         let want = artifact_ref(&repo.spec.r#ref).map_err(failed)?;
         let namespace = repo.metadata.namespace.clone().unwrap_or_default();
-        let keys = match &repo.spec.verify {
-            Some(verify) => {
-                let secret = self.secrets.read(&verify.secret_ref.key(&namespace)).await;
-                Some(secret.and_then(|secret| CosignKeys::from_secret(&secret)).map_err(failed)?)
-            }
+        let signers = match &repo.spec.verify {
+            Some(verify) => Some(self.signers(&namespace, verify).await.map_err(failed)?),
             None => None,
         };
         let (accepted, allowed) = history(repo, before);
         let (guarded, last) = (repo.spec.rewind != RewindPolicy::Allow, before.checkout.clone());
         let cancel = CancellationToken::new();
         let (downloads, blobs) = (self.downloads(credentials, &cancel), self.blobs("artifacts", &namespace));
-        let repository = ArtifactRepository::open(&repo.spec.url, downloads, blobs, keys).map_err(failed)?;
+        let repository =
+            ArtifactRepository::open(&repo.spec.url, downloads, blobs, signers).map_err(failed)?;
         let work = move || {
             let history =
                 History { accepted: accepted.as_deref().filter(|_| guarded), allowed: allowed.as_deref() };
@@ -46,5 +44,17 @@ impl Mirrors {
             })
         };
         self.in_place(&namespace, cancel, work).await.unwrap_or_else(|error| Err(failed(error)))
+    }
+
+    /// Returns the signers that a ConfigRepo accepts for its artifacts.
+    async fn signers(&self, namespace: &str, verify: &Verify) -> Result<ArtifactSigners, Error> {
+        // `mode` is for commits.
+        let Verify { mode: _, secret_ref, identities, unknown: _ } = verify;
+        let identity = |one: &SignerIdentity| {
+            let SignerIdentity { issuer, subject, unknown: _ } = one.clone();
+            Identity { issuer, subject }
+        };
+        let identities: Vec<_> = identities.iter().map(identity).collect();
+        ArtifactSigners::from_secret(&self.secrets.read(&secret_ref.key(namespace)).await?, &identities)
     }
 }

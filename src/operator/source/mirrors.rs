@@ -416,13 +416,16 @@ impl Mirrors {
 /// Returns the required signatures for commits after the accepted one, with the keys in a Secret.
 ///
 /// # Errors
-/// Fails if a key in the Secret is invalid.
+/// Fails if a key in the Secret is invalid, or if the signers are those of artifacts.
 pub(crate) fn verification(
     verify: &Verify,
     secret: &SecretData,
     accepted: Option<String>,
 ) -> Result<Verification, Error> {
-    let Verify { mode, secret_ref: _, unknown: _ } = verify;
+    let Verify { mode, secret_ref: _, identities, unknown: _ } = verify;
+    if !identities.is_empty() {
+        return Err(Error::Credentials("spec.verify.identities is for oci:// URLs only".into()));
+    }
     let part = match mode {
         VerifyMode::Tip => SignedPart::Tip,
         // An unknown mode is treated as the safest one.

@@ -1,13 +1,14 @@
 use super::*;
-use crate::git::CosignKeys;
+use crate::git::ArtifactSigners;
 use crate::git::registry::digest_of;
 use crate::git::tests::cosign::{
-    ATTESTATION, CERTIFICATE, ED25519, MANIFEST, MESSAGE, SIGNATURE, Signer, recorded_keys, statement,
+    ATTESTATION, CERTIFICATE, ED25519, KEYLESS, MANIFEST, MESSAGE, SIGNATURE, Signer, keyless, recorded_keys,
+    statement,
 };
 use serde_json::{Value, json};
 
 /// Verifies the bundle of an artifact.
-fn verify(keys: &CosignKeys, bundle: &str, manifest: &[u8]) -> Result<(), Refusal> {
+fn verify(keys: &ArtifactSigners, bundle: &str, manifest: &[u8]) -> Result<(), Refusal> {
     let signed = ArtifactSignature::from_bundle(bundle.as_bytes(), manifest)?;
     keys.verify(&signed, &digest_of(manifest))
 }
@@ -29,7 +30,12 @@ fn what_cosign_3_signs_with_a_key_is_verified() {
         ("SignatureInvalid", another.as_str(), SIGNATURE, b"another".as_slice()),
         ("SignatureUntrusted", "by another key", MESSAGE, b"another"),
         ("SignatureInvalid", "it was made for another purpose: ", ATTESTATION, MANIFEST),
-        ("SignatureUntrusted", "keyless signing, which is not supported", CERTIFICATE, MANIFEST),
+        (
+            "SignatureUntrusted",
+            "keyless signing, and the Secret of spec.verify.secretRef has no trusted_root.json",
+            CERTIFICATE,
+            MANIFEST,
+        ),
         ("SignatureInvalid", "ECDSA P-256, the only supported algorithm", ED25519, MANIFEST),
     ] {
         refused(verify(&keys, bundle, manifest), reason, part);
@@ -104,12 +110,14 @@ fn a_statement_counts_for_the_artifacts_and_the_purpose_that_it_names() {
 
 #[test]
 fn any_bytes_are_a_bundle_or_refused() {
-    let seeds = [SIGNATURE, MESSAGE, ATTESTATION, CERTIFICATE].map(|text| text.as_bytes().to_vec());
-    let keys = recorded_keys();
+    let seeds = [SIGNATURE, MESSAGE, ATTESTATION, CERTIFICATE, KEYLESS].map(|text| text.as_bytes().to_vec());
+    let signers = [recorded_keys(), keyless()];
     let run = |bytes: &[u8]| {
         if let Ok(signed) = ArtifactSignature::from_bundle(bytes, MANIFEST) {
             // A changed bundle may still be valid if the change is outside of the signed bytes.
-            let _ = keys.verify(&signed, &digest_of(MANIFEST));
+            for one in &signers {
+                let _ = one.verify(&signed, &digest_of(MANIFEST));
+            }
         }
         let _ = check_statement(&String::from_utf8_lossy(bytes), &digest_of(MANIFEST));
     };

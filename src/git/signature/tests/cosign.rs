@@ -17,9 +17,9 @@ const SIGNATURES: [(&str, &str); 2] = [
     ),
 ];
 
-fn keys(entries: &[(&str, &str)]) -> Result<CosignKeys, String> {
+fn keys(entries: &[(&str, &str)]) -> Result<ArtifactSigners, String> {
     let data = entries.iter().map(|(name, text)| ((*name).to_owned(), ByteString((*text).into()))).collect();
-    CosignKeys::from_secret(&data).map_err(|error| error.to_string())
+    ArtifactSigners::from_secret(&data, &[]).map_err(|error| error.to_string())
 }
 
 fn digest(digit: &str) -> String {
@@ -57,7 +57,12 @@ fn a_signature_counts_for_the_artifact_and_purpose_that_it_names() {
         let payload = format!(
             r#"{{"critical":{{"identity":{{"docker-reference":"r"}},"image":{{"docker-manifest-digest":"{digest_of_payload}"}},"type":"{kind}"}},"optional":null}}"#
         );
-        let signed = ArtifactSignature { signed: Signed::Payload, payload, signature: signature.to_owned() };
+        let signed = ArtifactSignature {
+            signed: Signed::Payload,
+            payload,
+            signature: signature.to_owned(),
+            bundle: None,
+        };
         keys.verify(&signed, artifact).map_err(|refusal| refusal.to_string())
     };
     let [(kind, signature), (other, attestation)] = SIGNATURES;

@@ -15,7 +15,9 @@ use crate::git::tests::forge::{Forge, Server};
 use crate::git::tests::recorder::Recorder;
 use crate::git::tests::web::{Behavior, Web};
 use crate::operator::source::fetch_places::{MAX_CONCURRENT_FETCHES, MAX_NAMESPACE_FETCHES};
-use api::gitops::v1alpha1::{BranchDeletedPolicy, ConfigRepoStatus, Revision, RewrittenPolicy, SecretRef};
+use api::gitops::v1alpha1::{
+    BranchDeletedPolicy, ConfigRepoStatus, Revision, RewrittenPolicy, SecretRef, SignerIdentity,
+};
 use object::Key;
 use reconcile::{FailureKind, ReportTakeover};
 
@@ -139,6 +141,14 @@ async fn slow_remotes_of_many_namespaces_hand_their_places_on() {
     let fetched = timeout(Duration::from_secs(20), mirrors.fetch(&good, &Source::default())).await;
     assert_eq!(fetched.expect("it waits for no slow fetch").ok().unwrap().revision, commit);
     assert!(fetching.try_join_next().is_none(), "the slow fetches still run");
+}
+
+#[test]
+fn identities_of_artifacts_are_refused_for_commits() {
+    let verify = Verify { identities: vec![SignerIdentity::default()], ..Verify::default() };
+    let refused = verification(&verify, &SecretData::default(), None).unwrap_err();
+    assert_eq!(refused.reason(), "InvalidCredentials");
+    assert!(refused.to_string().contains("spec.verify.identities is for oci:// URLs only"), "{refused}");
 }
 
 #[tokio::test]

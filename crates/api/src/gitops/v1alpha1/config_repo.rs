@@ -390,8 +390,30 @@ pub struct Verify {
     /// Secret in the same namespace with the trusted public keys. Names that end with `.asc` contain OpenPGP
     /// keys, `allowed_signers` contains SSH keys (ssh-keygen(1)), and `revoked_keys` contains revoked SSH
     /// keys. A key must be valid at the time of the check. The time in the signature does not count. For artifacts,
-    /// names that end with `.pub` contain public keys of cosign, and `mode` does not count.
+    /// names that end with `.pub` contain public keys of cosign, `trusted_root.json` contains the trust root for
+    /// `identities`, and `mode` does not count.
     pub secret_ref: SecretRef,
+    /// Signers of artifacts who sign with a certificate instead of a key ("keyless"). The Secret must contain the
+    /// trust root that proves their certificates. One of the signers or keys is enough.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
+    pub identities: Vec<SignerIdentity>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// A signer of artifacts, as the certificate names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SignerIdentity {
+    /// Issuer of the token with which the signer gets a certificate, such as
+    /// `https://token.actions.githubusercontent.com`. It must match exactly.
+    #[schemars(length(min = 1, max = 1024))]
+    pub issuer: String,
+    /// Email address or URI of the signer, such as the URL of a workflow. It must match exactly.
+    #[schemars(length(min = 1, max = 1024))]
+    pub subject: String,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]

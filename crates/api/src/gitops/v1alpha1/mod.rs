@@ -14,8 +14,8 @@ mod rollout_policy_status;
 pub use cluster_decision::{ClusterDecision, ClusterDecisionStatus, HeldDecisions};
 pub use config_repo::{
     ChartRepositories, ConfigRepo, ConfigRepoMode, ConfigRepoSpec, Decryption, DeletionBudget,
-    DeletionPolicy, Dependency, GitRef, PlanApproval, RewindPolicy, SecretHandling, SecretRef, Takeover,
-    Verify, VerifyMode, Webhook,
+    DeletionPolicy, Dependency, GitRef, PlanApproval, RewindPolicy, SecretHandling, SecretRef,
+    SignerIdentity, Takeover, Verify, VerifyMode, Webhook,
 };
 pub use config_repo_commit_status::{CommitState, LastCommitStatus};
 pub use config_repo_inventory::{ConfigRepoInventory, ConfigRepoInventorySpec};
