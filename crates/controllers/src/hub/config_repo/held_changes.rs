@@ -1,12 +1,13 @@
 //! The changes of a plan that waits for an approval: its objects, and their fields within a size limit.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use super::definitions;
 use super::policy::sync_policy;
 use super::read::Commit;
 use super::status::{MAX_LISTED, count};
@@ -14,9 +15,9 @@ use api::gitops::v1alpha1::{ChangedField, HeldChanges, InventoryEntry, ListedObj
 use api::names::CONFIG_REPO_MANAGER;
 use engine::changes::{FieldChange, changes_of_apply, fields_of_new};
 use engine::report::secrets::HIDDEN;
-use engine::sync::{ApplyRule, DesiredObject, IgnoreRule, ObjectId, SyncPlan, is_marked};
+use engine::sync::{ApplyRule, Desired, DesiredObject, IgnoreRule, ObjectId, SyncPlan, is_marked};
 use object::text::{clip, plain};
-use object::{Key, Object, hex};
+use object::{Gvk, Key, Object, hex};
 use reconcile::View;
 
 /// Maximum size of the changed fields of a plan, in bytes of JSON. A person reads no more, and every cache of
@@ -41,7 +42,7 @@ const MAX_EQUAL: usize = 40;
 /// Its fields are compared with the hub, because the apply overwrites drift.
 pub(super) fn changes(commit: &Commit<'_>, sync: &SyncPlan<'_>, view: &impl View) -> HeldChanges {
     let ignore = sync_policy(commit.repo).map(|policy| policy.ignore).unwrap_or_default();
-    let hub = Hub { commit, view, repo: Key::of(commit.repo), ignore };
+    let mut hub = Hub { commit, view, repo: Key::of(commit.repo), ignore, schemas: BTreeMap::new() };
     let (mut new, mut existing) = (Vec::new(), Vec::new());
     for wanted in &commit.desired.objects {
         let live = hub.live(wanted);
@@ -57,6 +58,7 @@ pub(super) fn changes(commit: &Commit<'_>, sync: &SyncPlan<'_>, view: &impl View
             Some(_) => existing.push(wanted.as_ref()),
         }
     }
+    hub.schemas = schemas(&commit.desired, &existing);
     let mut stays = commit.desired.ids();
     stays.extend(sync.hand_over.iter().map(|one| ObjectId::of(&one.target)));
     let deleted: Vec<_> = sync.inventory.keys().filter(|id| !stays.contains(*id)).cloned().collect();
@@ -75,6 +77,22 @@ struct Hub<'a, V> {
     view: &'a V,
     repo: Key,
     ignore: Vec<IgnoreRule>,
+    /// The schemas of the kinds of changed objects, as far as the commit or we define them.
+    schemas: BTreeMap<Gvk, Value>,
+}
+
+/// Returns the schemas of the kinds of objects that have a definition.
+fn schemas(desired: &Desired, objects: &[&DesiredObject]) -> BTreeMap<Gvk, Value> {
+    let kinds: BTreeSet<Gvk> = objects.iter().map(|wanted| wanted.object.gvk()).collect();
+    let mut schemas = BTreeMap::new();
+    for definition in definitions::all(desired).filter(|_| !kinds.is_empty()) {
+        for kind in &kinds {
+            if let Some(schema) = definitions::schema(&definition, kind) {
+                schemas.entry(kind.clone()).or_insert_with(|| schema.clone());
+            }
+        }
+    }
+    schemas
 }
 
 impl<V: View> Hub<'_, V> {
@@ -93,7 +111,13 @@ impl<V: View> Hub<'_, V> {
     fn fields(&self, wanted: &DesiredObject) -> Vec<FieldChange> {
         let live = self.live(wanted).filter(|live| self.is_recorded(wanted) && is_marked(live, &self.repo));
         match live {
-            Some(live) => changes_of_apply(&live, &wanted.compared(&self.ignore), CONFIG_REPO_MANAGER),
+            Some(live) => {
+                let mut wanted = wanted.compared(&self.ignore);
+                if let Some(schema) = self.schemas.get(&wanted.gvk()) {
+                    definitions::fill_lists(wanted.to_mut(), schema);
+                }
+                changes_of_apply(&live, &wanted, CONFIG_REPO_MANAGER)
+            }
             None => fields_of_new(&wanted.object),
         }
     }

@@ -7,6 +7,7 @@ mod approval;
 mod charts;
 mod commit;
 mod compare;
+mod definitions;
 mod deletion;
 mod depends;
 mod drift;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use yaml::{Node, Value as YamlValue};
 
-use api::crds;
+use super::definitions;
 use engine::sync::{Desired, DesiredObject};
 use object::tree::{FileTree, TreeEntry};
 use object::{Location, Object};
@@ -83,9 +83,8 @@ impl RefusedField {
     /// Suggests a declared field for a field that no schema declares.
     pub(super) fn suggestion(&self, object: &Object, desired: &Desired) -> Option<String> {
         let (Field(last), parents) = self.0.split_last()? else { return None };
-        let definitions = desired.objects.iter().map(|object| object.object.0.clone().into());
-        let ours = crds::all().into_iter().filter_map(|crd| serde_json::to_value(crd).ok());
-        let schema = definitions.chain(ours).find_map(|definition: Value| schema(&definition, object))?;
+        let kind = object.gvk();
+        let schema = definitions::all(desired).find_map(|one| definitions::schema(&one, &kind).cloned())?;
         let below = |schema: &Value, part: &Part| match part {
             Field(name) => {
                 schema.pointer("/properties")?.get(name).or(schema.get("additionalProperties")).cloned()
@@ -224,18 +223,6 @@ fn is_about(document: &Node, object: &Object) -> bool {
     document.get("kind").map_or("", Node::text) == object.kind()
         && !name.is_empty()
         && object.name().contains(name)
-}
-
-/// Returns the schema of an object from the definition of its kind.
-fn schema(definition: &Value, object: &Object) -> Option<Value> {
-    let gvk = object.gvk();
-    let spec = definition.get("spec")?;
-    let is_its =
-        spec.get("group")? == gvk.group.as_str() && spec.pointer("/names/kind")? == gvk.kind.as_str();
-    let versions = spec.get("versions").filter(|_| is_its)?.as_array()?;
-    let version =
-        versions.iter().find(|version| version.get("name").is_some_and(|name| *name == *gvk.version))?;
-    version.pointer("/schema/openAPIV3Schema").cloned()
 }
 
 fn text(value: &Value) -> String {

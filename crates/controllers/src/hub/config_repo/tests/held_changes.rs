@@ -2,6 +2,7 @@
 
 use super::approval::approve;
 use super::*;
+use api::cluster::v1beta1::{Placement, TolerationOperator};
 use api::gitops::v1alpha1::{ChangedField, HeldChanges, ListedObjects, SharedChange};
 
 /// Returns a hub to which approved files are applied.
@@ -81,6 +82,22 @@ fn a_held_plan_has_the_fields_that_it_changes_once_for_objects_with_equal_change
     let told = lines(&held(&hub).changed);
     assert!(told.contains(&"1 m00: data.k: \"3\" to \"2\"".to_owned()), "{told:?}");
     assert!(told.contains(&"11 m01: data.k: \"1\" to \"2\"".to_owned()), "{told:?}");
+}
+
+/// A list that an apply replaces as a whole has defaults that the commit does not contain.
+#[test]
+fn a_held_plan_does_not_remove_the_defaults_of_the_items_of_a_list() {
+    let placement = |key: &str| {
+        format!(
+            "{{apiVersion: cluster.open-cluster-management.io/v1beta1, kind: Placement, metadata: {{name: all}}, \
+             spec: {{tolerations: [{{key: {key}}}]}}}}"
+        )
+    };
+    let mut hub = applied(&[("placement.yaml", &placement("a"))]);
+    let live = hub.world.get::<Placement>(&Key::namespaced("config", "all")).unwrap();
+    assert_eq!(live.spec.tolerations[0].operator, TolerationOperator::Equal);
+    hub.commit(&[("placement.yaml", &placement("b"))]);
+    assert_eq!(lines(&held(&hub).changed), ["1 all: spec.tolerations[0].key: \"a\" to \"b\""]);
 }
 
 #[test]
