@@ -10,10 +10,13 @@ use super::message::{Outcome, headline, phrase, worst};
 use super::{FleetReport, Workload, commit_link, digest};
 use crate::rollout::ClusterState;
 use api::condition::Conditions as _;
+use api::gitops::v1alpha1::NotifiedState::{ApprovalNeeded, RolledBack, RolloutFailed};
 use api::gitops::v1alpha1::{ConfigRepo, NotificationType, NotifiedState};
 use api::names::gitops_conditions::STALLED;
 use object::text::{plain, short_commit};
 
+/// The reasons for which a repository is stalled because of the health of its objects.
+const UNHEALTHY: [&str; 2] = ["HealthCheckFailed", "HealthTimeout"];
 /// Maximum length of a cause, in characters.
 const CAUSE: usize = 600;
 
@@ -35,7 +38,13 @@ pub struct Situation {
 /// Returns the most urgent reason for which a repository needs a person; `None` if it needs nobody. `is_unreachable` is
 /// true if its git server has not responded for a while.
 pub fn problem(repo: &ConfigRepo, fleet: &FleetReport, is_unreachable: bool) -> Option<Situation> {
-    of_repository(repo, fleet, is_unreachable).or_else(|| of_workloads(fleet))
+    let of_workloads = |states| of_workloads(states, fleet);
+    // A failed rollout says more than the health of its set.
+    let is_unhealthy = UNHEALTHY.contains(&fleet.condition.0.as_str());
+    let failed = is_unhealthy.then(|| of_workloads(&[RolloutFailed, RolledBack])).flatten();
+    failed
+        .or_else(|| of_repository(repo, fleet, is_unreachable))
+        .or_else(|| of_workloads(&[RolloutFailed, RolledBack, ApprovalNeeded]))
 }
 
 fn of_repository(repo: &ConfigRepo, fleet: &FleetReport, is_unreachable: bool) -> Option<Situation> {
@@ -66,13 +75,12 @@ fn of_repository(repo: &ConfigRepo, fleet: &FleetReport, is_unreachable: bool) -
     })
 }
 
-fn of_workloads(fleet: &FleetReport) -> Option<Situation> {
-    use NotifiedState::{ApprovalNeeded, RolledBack, RolloutFailed};
-    let states = [RolloutFailed, RolledBack, ApprovalNeeded];
-    states.into_iter().find_map(|state| {
+/// Returns the first of the states that a workload has.
+fn of_workloads(states: &[NotifiedState], fleet: &FleetReport) -> Option<Situation> {
+    states.iter().find_map(|state| {
         let all: Vec<&Workload> =
-            fleet.workloads().filter(|workload| state_of(workload).as_ref() == Some(&state)).collect();
-        Some(of_state(state, *all.first()?, &all, fleet))
+            fleet.workloads().filter(|workload| state_of(workload).as_ref() == Some(state)).collect();
+        Some(of_state(state.clone(), *all.first()?, &all, fleet))
     })
 }
 

@@ -93,6 +93,23 @@ fn a_repository_that_waits_for_a_person_or_for_long_is_a_problem() {
 }
 
 #[test]
+fn a_failed_rollout_comes_before_the_health_of_its_set_but_not_before_a_rejected_commit() {
+    for (reason, state) in [
+        ("HealthCheckFailed", NotifiedState::RolloutFailed),
+        ("HealthTimeout", NotifiedState::RolloutFailed),
+        ("InvalidObject", NotifiedState::Stalled),
+    ] {
+        let repo = waiting("Stalled", reason, json!({}));
+        let add_ons = vec![workload("logging", "a", vec![cluster("c1", FAILED)])];
+        let fleet = FleetReport { add_ons, ..FleetReport::read(&repo, &[]) };
+        assert_eq!(problem(&repo, &fleet, false).unwrap().state, state, "{reason}");
+        let waits = Workload { approvals: vec!["a".into()], ..Workload::default() };
+        let fleet = FleetReport { add_ons: vec![waits], ..FleetReport::read(&repo, &[]) };
+        assert_eq!(problem(&repo, &fleet, false).unwrap().state, NotifiedState::Stalled, "{reason}");
+    }
+}
+
+#[test]
 fn a_situation_differs_by_reason_commit_and_what_waits_but_not_by_its_message() {
     let digest =
         |reason: &str, rest: Value| problem_of(&waiting("Stalled", reason, rest), false).unwrap().digest;
