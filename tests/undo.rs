@@ -168,7 +168,12 @@ async fn check(policy: Option<Value>) {
 
     let begun = Instant::now();
     for name in ["team/settings", "tool"] {
-        let output = cli.run(&format!("rollout undo {name}"));
+        let refused = cli.refused(&format!("rollout undo {name} --revision 01234567"));
+        assert!(refused.contains("not 01234567"), "{refused}");
+        let explained: Value =
+            serde_json::from_str(&cli.run(&format!("explain rollout {name} -o json"))).unwrap();
+        let revision = explained["placements"]["team/all"]["revision"].as_str().unwrap();
+        let output = cli.run(&format!("rollout undo {name} --revision {revision}"));
         assert!(output.contains("  returning to ") && output.contains(": 1 cluster: c1\n"), "{output}");
         assert!(output.contains("  1 cluster never received it\n"), "{output}");
     }

@@ -208,7 +208,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     (
         "rollout undo",
-        &["wheelwright rollout undo managed-serviceaccount", "wheelwright rollout undo fleet/settings"],
+        &[
+            "wheelwright rollout undo managed-serviceaccount",
+            "wheelwright rollout undo fleet/settings --revision 3f2c9a1b7d04",
+        ],
     ),
     ("repo get", &["wheelwright repo get", "wheelwright repo get fleet -o yaml"]),
     ("repo history", &["wheelwright repo history fleet", "wheelwright repo history fleet -o json"]),

@@ -45,9 +45,12 @@ const READS: &[(&str, &[&str])] = &[
     ("plan", &["head", "config_repo", "report", "report_path"]),
     ("simulate rollout", &["report", "report_path", "name", "placement", "revision", "until_done"]),
 ];
-/// The commands that approve. A client must give every argument, so that it approves only what it has seen.
-const APPROVALS: &[(&str, &[&str])] =
-    &[("repo approve", &["name", "value"]), ("rollout approve", &["name", "tokens"])];
+/// The commands that approve or undo. A client must give every argument, so that it changes only what it has seen.
+const CHANGES: &[(&str, &[&str])] = &[
+    ("repo approve", &["name", "value"]),
+    ("rollout approve", &["name", "tokens"]),
+    ("rollout undo", &["name", "revision"]),
+];
 /// The time limit for a command.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 /// The maximum size of a command's output in bytes.
@@ -65,8 +68,8 @@ const INSTRUCTIONS: &str = "Tools about a fleet of Kubernetes clusters that Whee
 /// directory.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Also offer `repo approve` and `rollout approve`. The assistant must name the exact value to approve,
-    /// such as the hash of a plan.
+    /// Also offer `repo approve`, `rollout approve` and `rollout undo`. The assistant must name the exact value,
+    /// such as the hash of a plan or the revision to undo.
     #[arg(long)]
     approvals: bool,
     /// Kubeconfig of the hub. Default: `KUBECONFIG`, `~/.kube/config`, or the service account of the pod.
@@ -194,8 +197,8 @@ async fn read(output: Option<impl AsyncRead + Unpin>) -> anyhow::Result<String> 
 fn tools(has_approvals: bool) -> Vec<CommandTool> {
     let all = help::command();
     let reads = READS.iter().filter_map(|(words, names)| CommandTool::new(&all, words, names, true));
-    let approvals = APPROVALS.iter().filter(|_| has_approvals);
-    reads.chain(approvals.filter_map(|(words, names)| CommandTool::new(&all, words, names, false))).collect()
+    let changes = CHANGES.iter().filter(|_| has_approvals);
+    reads.chain(changes.filter_map(|(words, names)| CommandTool::new(&all, words, names, false))).collect()
 }
 
 impl CommandTool {
@@ -294,13 +297,16 @@ mod tests {
 
     #[test]
     fn each_tool_is_a_command_with_all_its_arguments() {
-        let all = [READS, APPROVALS].concat();
+        let all = [READS, CHANGES].concat();
         let tools = tools(true);
         assert_eq!(tools.len(), all.len());
         for ((words, names), tool) in all.iter().zip(&tools) {
             assert_eq!((tool.words, tool.arguments.len()), (*words, names.len()));
             let definition = serde_json::to_value(&tool.definition).unwrap();
-            assert_eq!(definition["annotations"]["readOnlyHint"], !words.ends_with("approve"));
+            assert_eq!(
+                definition["annotations"]["readOnlyHint"],
+                READS.iter().any(|(read, _)| read == words)
+            );
             assert!(!definition["description"].as_str().unwrap().is_empty(), "{definition}");
         }
         assert_eq!(super::tools(false).len(), READS.len());
@@ -335,6 +341,7 @@ mod tests {
             ("explain_rollout", json!({}), "explain rollout requires the argument name"),
             ("repo_approve", json!({"name": "fleet"}), "repo approve requires the argument value"),
             ("rollout_approve", json!({"name": "logging"}), "rollout approve requires the argument tokens"),
+            ("rollout_undo", json!({"name": "logging"}), "rollout undo requires the argument revision"),
         ] {
             assert_eq!(line(tool, arguments).unwrap_err(), expected);
         }

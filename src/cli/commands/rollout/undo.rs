@@ -27,6 +27,10 @@ use engine::plural::counted;
 pub(crate) struct Args {
     #[command(flatten)]
     subject: RolloutName,
+    /// Hash of the revision to undo, as `wheelwright explain rollout` prints it. The command refuses if the
+    /// rollout has another revision.
+    #[arg(long, value_name = "HASH")]
+    revision: Option<String>,
     #[command(flatten)]
     write: WriteArgs,
 }
@@ -36,6 +40,9 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let explained = Explained::read(name, &Origin::from_hub(args.write.hub.clone()))?;
     let undo = undo_of(&explained.rollouts, |revision| explained.named(revision), now())
         .map_err(|error| refusal(error, name))?;
+    if let Some(revision) = &args.revision {
+        check(&undo, revision, name)?;
+    }
     block_on(async {
         let mut writer = args.write.connect().await?;
         let take_back = |spec: &mut RolloutPolicySpec| undo::take_back(&undo, spec);
@@ -59,6 +66,17 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         writer.add_line("Revert or fix the commit, so that the next revision can be rolled out.");
         writer.finish(ui)
     })
+}
+
+/// Refuses to undo another revision than the given one.
+fn check(undo: &[Undo], revision: &str, name: &str) -> Result<(), CommandError> {
+    match undo.iter().find(|one| ![one.revision.short(), &one.revision.0].contains(&revision)) {
+        None => Ok(()),
+        Some(Undo { placement, named, .. }) => Err(CommandError::hinted(
+            anyhow!("the rollout of {name} on placement {placement} has revision {named}, not {revision}"),
+            format!("wheelwright rollout status {name}"),
+        )),
+    }
 }
 
 /// Returns the error for a rollout that cannot be undone, with an alternative.
@@ -87,7 +105,27 @@ fn lines(effect: &UndoEffect) -> impl Iterator<Item = String> {
 
 #[cfg(test)]
 mod tests {
+    use engine::rollout::cluster::Hash;
+    use object::Key;
+
     use super::*;
+
+    #[test]
+    fn a_rollout_with_another_revision_is_not_undone() {
+        let revision = Hash("0123456789abcdef".repeat(4));
+        let undo = [Undo {
+            placement: Key::namespaced("fleet", "all"),
+            named: format!("proxy-2 ({})", revision.short()),
+            revision: revision.clone(),
+            failure: String::new(),
+            effect: UndoEffect::default(),
+        }];
+        for same in [revision.short(), &revision.0] {
+            assert!(check(&undo, same, "proxy").is_ok());
+        }
+        let error = format!("{:?}", check(&undo, "fedcba98", "proxy").unwrap_err());
+        assert!(error.contains("fleet/all has revision proxy-2 (0123456789ab), not fedcba98"), "{error}");
+    }
 
     #[test]
     fn the_answer_names_the_clusters_that_return_and_those_that_cannot() {
