@@ -18,6 +18,9 @@ fn values_that_the_schema_does_not_know_are_refused() {
         ("extraVolumeMounts=[{\"name\":\"authority\"}]", "mountPath"),
         ("image.pullPolicy=\"Sometimes\"", "pullPolicy"),
         ("customSigners=[\"kubernetes.io/kubelet-serving\"]", "customSigners"),
+        ("gitHosts=[\"https://git.example.com\"]", "gitHosts"),
+        ("controllers=\"*; -report\"", "controllers"),
+        ("image={\"repository\":\"registry.example.com:5000/wheelwright:0.1.0\"}", "repository"),
     ] {
         let refused = helm::render("wheelwright", &[value]).unwrap_err();
         assert!(refused.contains(reason), "{value}: {refused}");
@@ -34,6 +37,17 @@ fn values_that_the_schema_does_not_know_are_refused() {
     ] {
         let refused = helm::render(chart, &[value]).unwrap_err();
         assert!(refused.contains(reason), "{chart} {value}: {refused}");
+    }
+}
+
+#[test]
+fn hosts_controllers_and_images_of_all_forms_are_accepted() {
+    for value in [
+        "gitHosts=[\"git.example.com\",\"*.example.com\",\"10.0.0.2\",\"fd00::2\"]",
+        "controllers=\"*,-report, -placement\"",
+        "image={\"repository\":\"registry.example.com:5000/team/wheelwright\"}",
+    ] {
+        helm::render("wheelwright", &[value]).unwrap();
     }
 }
 
