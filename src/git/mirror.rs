@@ -12,6 +12,7 @@ use git2::{
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
+use super::local::is_repository;
 use super::read::{self, Blobs, Bounds, TreeLimits};
 use super::refs::{RefSpec, Target};
 use super::report_commits::below_reports;
@@ -168,8 +169,14 @@ impl Mirror {
     }
 
     fn try_fetch(&mut self, want: &RefSpec, history: History<'_>) -> Result<Arc<Checkout>, Error> {
-        if self.remote.local().is_some_and(is_sha256) {
-            return Err(Error::sha256(self.remote.url()));
+        if let Some(path) = self.remote.local() {
+            if is_sha256(path) {
+                return Err(Error::sha256(self.remote.url()));
+            }
+            if !is_repository(path) {
+                let reason = "this path has no git repository".into();
+                return Err(Error::Unreachable { url: self.remote.url().to_owned(), reason });
+            }
         }
         let mut subject = match want {
             RefSpec::Commit(id) => RefTarget { commit: self.fetch_commit(want, id, history)?, tag: None },

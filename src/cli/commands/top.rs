@@ -153,7 +153,7 @@ impl<'a> ClusterLoad<'a> {
 fn page(shown: &[ClusterLoad<'_>], total: usize, overview: &Overview, now: Timestamp) -> String {
     if total == 0 {
         let clusters = counted(overview.clusters.total, "cluster");
-        return format!("nothing is broken or in progress on {clusters}\n");
+        return format!("everything works on {clusters}, and no rollout is in progress\n");
     }
     const TITLES: [&str; 6] = ["CLUSTER", "FAILED", "ERRORS", "IN PROGRESS", "LONGEST", "WORST"];
     let rows = shown.iter().map(|load| load.row(now));
@@ -227,6 +227,9 @@ slow      0        0        1             15m       logging Starting: message of
         let overview =
             Overview { clusters: Clusters { total: 1, ..Clusters::default() }, ..Overview::default() };
         let now = Timestamp::UNIX_EPOCH;
-        assert_eq!(page(&[], 0, &overview, now), "nothing is broken or in progress on 1 cluster\n");
+        assert_eq!(
+            page(&[], 0, &overview, now),
+            "everything works on 1 cluster, and no rollout is in progress\n"
+        );
     }
 }

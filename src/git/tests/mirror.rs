@@ -349,6 +349,7 @@ fn an_unreachable_remote_says_where_and_what_to_do() {
     assert!(error.to_string().starts_with("cannot reach http://127.0.0.1:1/x.git: "), "{error}");
     let error = forge.mirror("cache", "/nonexistent/x.git").fetch(&main(), History::default()).unwrap_err();
     assert_eq!(error.reason(), "SourceUnreachable", "{error}");
+    assert!(error.to_string().contains("this path has no git repository"), "{error}");
 }
 
 #[test]

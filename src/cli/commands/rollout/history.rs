@@ -237,6 +237,15 @@ fn text(states: &[State], name: &str, now: Timestamp) -> String {
     table([header].into_iter().chain(rows))
 }
 
+/// Returns the state of a cluster in a report as words, such as `timed out` for `timedOut`.
+fn words(state: &str) -> String {
+    let parts = state.chars().map(|letter| match letter.is_ascii_uppercase() {
+        true => format!(" {}", letter.to_ascii_lowercase()),
+        false => letter.to_string(),
+    });
+    parts.collect()
+}
+
 impl Workload {
     /// Returns the states of the rollouts on the placements, each once.
     fn state(&self) -> String {
@@ -251,7 +260,7 @@ impl Workload {
             .clusters
             .iter()
             .filter(|(state, count)| **count > 0 && !["done", "total"].contains(&state.as_str()));
-        let others = others.map(|(state, count)| format!(", {count} {state}")).collect::<String>();
+        let others = others.map(|(state, count)| format!(", {count} {}", words(state))).collect::<String>();
         plain(&format!("{} of {} done{others}", count("done"), count("total")), TEXT)
     }
 
@@ -265,5 +274,18 @@ impl Workload {
         let counts: Vec<_> =
             counts.into_iter().map(|(version, count)| format!("{version} on {count}")).collect();
         plain(&counts.join(", "), TEXT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_states_of_clusters_are_words() {
+        let clusters = [("done", 1), ("failed", 0), ("timedOut", 2), ("total", 3)];
+        let clusters = clusters.map(|(state, count)| (state.to_owned(), count)).into();
+        let workload = Workload { clusters, ..Workload::default() };
+        assert_eq!(workload.clusters(), "1 of 3 done, 2 timed out");
     }
 }
