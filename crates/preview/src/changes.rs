@@ -13,16 +13,20 @@ use super::scope::PreviewScope;
 use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::condition::{Condition, Conditions as _, find_condition};
 use api::gitops::v1alpha1::{RemovalStatus, RolloutPolicy};
-use api::names::CONFIG_REPO_ANNOTATION;
 use api::names::addon_conditions::PROGRESSING;
 use api::names::replica_set_conditions::PLACEMENT_ROLLED_OUT;
+use api::names::{CONFIG_REPO_ANNOTATION, PLAIN_SECRET, SECRET_ANNOTATION};
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::addon::progress::COMPLETED;
 use engine::changes::field_changes;
+use engine::plural::counted;
 use engine::sync::ObjectId;
-use object::{Key, Metadata as _, Object};
+use object::{Gvk, Key, Metadata as _, Object};
 use store::Store;
+
+/// Maximum number of objects that a warning names.
+const MAX_NAMED: usize = 5;
 
 /// Returns the objects that are created, changed and deleted. A write that leaves the content unchanged does not
 /// count.
@@ -44,6 +48,28 @@ pub(super) fn object(id: &ObjectId, (before, after): &Sides) -> Option<ObjectCha
     let moved_from = old.filter(|old| new.is_some_and(|new| new != *old)).unwrap_or_default();
     let is_same = change == ChangeType::Changed && fields.is_empty() && moved_from.is_empty();
     (!is_same).then(|| ObjectChange { object: id.to_string(), change, repo, moved_from, fields })
+}
+
+/// Returns a warning that names the sets that the commit writes with plaintext Secrets; `None` if there are none.
+pub(super) fn plaintext(applied: &BTreeMap<ObjectId, Sides>) -> Option<String> {
+    let written = applied.iter().filter(|(id, sides)| object(id, sides).is_some());
+    let written = written.filter_map(|(_, (_, after))| after.as_ref());
+    let sets = written.filter(|object| object.gvk() == Gvk::of::<ManifestWorkReplicaSet>());
+    let sets = sets.filter_map(|object| object.to_typed::<ManifestWorkReplicaSet>().ok());
+    let is_plaintext = |set: &ManifestWorkReplicaSet| {
+        seal::has_plaintext(&set.spec.manifest_work_template.workload.manifests)
+    };
+    let names: Vec<String> = sets.filter(is_plaintext).map(|set| Key::of(&set).to_string()).collect();
+    let shown = names.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let rest = names.len().saturating_sub(MAX_NAMED);
+    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+    (!names.is_empty()).then(|| {
+        format!(
+            "the hub stores the Secrets of {} in plaintext: {shown}{more}; set spec.secrets: Sealed in the ConfigRepo, or annotate the \
+             Secrets with {SECRET_ANNOTATION}: {PLAIN_SECRET}",
+            counted(names.len(), "ManifestWorkReplicaSet")
+        )
+    })
 }
 
 /// Returns the ConfigRepo that owns an object.

@@ -407,6 +407,7 @@ impl PreviewRun {
         };
         let [add_ons, replica_sets] = changes::changed_workloads(before, &self.hub, self.timeline.batches());
         let RepoPreview { repo, refused, plan_approval, held } = own;
+        let collisions = commit.head.tree.collisions().iter().map(ToString::to_string);
         Preview {
             repo,
             applied: applied(&old),
@@ -430,7 +431,7 @@ impl PreviewRun {
             assumed_kinds: self.spokes.assumed.iter().map(ToString::to_string).collect(),
             assumptions: Vec::new(),
             digests: BTreeMap::new(),
-            warnings: commit.head.tree.collisions().iter().map(ToString::to_string).collect(),
+            warnings: collisions.chain(changes::plaintext(&self.runner.applied)).collect(),
             ends_after: self.now.duration_since(self.start).as_secs(),
             objects,
         }

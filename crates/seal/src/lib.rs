@@ -19,4 +19,4 @@ mod tests;
 pub use hub::HubKey;
 pub use identity::{Identity, Recipient};
 pub use keys::{is_for, open};
-pub use secret::{MAX_VALUES, has_sealed, is_plain, is_sealed, is_secret, keep_live};
+pub use secret::{MAX_VALUES, has_plaintext, has_sealed, is_plain, is_sealed, is_secret, keep_live};

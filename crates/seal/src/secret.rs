@@ -34,6 +34,11 @@ pub fn has_sealed(manifests: &[Manifest]) -> bool {
     manifests.iter().any(is_sealed)
 }
 
+/// Returns true if the values of a Secret among manifests are neither encrypted nor declared as plain.
+pub fn has_plaintext(manifests: &[Manifest]) -> bool {
+    manifests.iter().any(|manifest| is_secret(manifest) && !is_sealed(manifest) && !is_plain(manifest))
+}
+
 /// Replaces encrypted values with the values in the live Secrets of the same name, for a preview without the key of
 /// the hub.
 pub fn keep_live(manifests: &mut [Manifest], live: &[Manifest]) {

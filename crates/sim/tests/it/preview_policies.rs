@@ -13,7 +13,7 @@ use super::preview_reports::reported;
 use super::previews::{apply, commit, fleet, previewed};
 use api::addon::v1alpha1::AddOnTemplate;
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus};
-use api::names::GITOPS_GROUP;
+use api::names::{GITOPS_GROUP, PLAIN_SECRET, SECRET_ANNOTATION};
 use api::work::v1::ManifestWork;
 use object::tree::FileTree;
 use object::{Key, Metadata as _, Object};
@@ -88,6 +88,32 @@ fn a_plan_names_the_approvals_that_the_rollout_of_a_set_then_waits_for() {
     policy(&mut world, spec(json!(waiting)));
     world.run_for(SignedDuration::from_mins(4)).unwrap();
     compare(&preview, &before, &look(&world)).unwrap();
+}
+
+#[test]
+fn a_plan_warns_about_the_plaintext_secrets_that_a_commit_brings() {
+    let mut world = fleet(1, 3);
+    let with_secret = |annotation: &str| {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "login", "namespace": "default", "annotations": {SECRET_ANNOTATION: annotation}}, "data": {"v": "c2VjcmV0"}});
+        let mut files = set("1");
+        let text = String::from_utf8(files.file("set.yaml").unwrap().to_vec()).unwrap();
+        let mut object: Value = serde_json::from_str(&text).unwrap();
+        object["spec"]["manifestWorkTemplate"]["workload"]["manifests"] = json!([secret]);
+        files.insert("set.yaml", object.to_string().into_bytes());
+        files
+    };
+    assert!(previewed(&world, &commit(1, with_secret(PLAIN_SECRET))).warnings.is_empty());
+    let first = commit(1, with_secret(""));
+    let warnings = previewed(&world, &first).warnings;
+    let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
+    let start = "the hub stores the Secrets of 1 ManifestWorkReplicaSet in plaintext: config/settings; set spec.secrets: Sealed";
+    assert!(warning.starts_with(start) && !warning.contains("c2VjcmV0"), "{warning}");
+    apply(&mut world, &first);
+    let mut second = with_secret("");
+    second
+        .insert("unrelated.yaml", b"{apiVersion: v1, kind: ConfigMap, metadata: {name: unrelated}}".to_vec());
+    assert!(previewed(&world, &commit(2, second)).warnings.is_empty(), "the hub has them already");
 }
 
 #[test]

@@ -21,8 +21,7 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
 
 fn of(sets: &[ManifestWorkReplicaSet]) -> Option<Finding> {
     let has_plaintext = |set: &&ManifestWorkReplicaSet| {
-        let manifests = &set.spec.manifest_work_template.workload.manifests;
-        manifests.iter().any(|one| seal::is_secret(one) && !seal::is_sealed(one) && !seal::is_plain(one))
+        seal::has_plaintext(&set.spec.manifest_work_template.workload.manifests)
     };
     let names: BTreeSet<String> =
         sets.iter().filter(has_plaintext).map(|set| Key::of(set).to_string()).collect();
