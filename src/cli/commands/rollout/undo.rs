@@ -17,6 +17,9 @@ use controllers::policy_change::{PolicyScope, pausing};
 use controllers::undo::{self, NoUndo, Undo, UndoEffect, quarantine, releasing, undo_of};
 use engine::plural::counted;
 
+/// The minimum number of digits of a hash.
+const MIN_DIGITS: usize = 8;
+
 /// Undo a rollout: quarantine its revision, so that its clusters return to what last succeeded on them.
 ///
 /// The command takes effect immediately. The answer names the clusters that have nothing to return to and
@@ -27,10 +30,10 @@ use engine::plural::counted;
 pub(crate) struct Args {
     #[command(flatten)]
     subject: RolloutName,
-    /// Hash of the revision to undo, as `wheelwright explain rollout` prints it. The command refuses if the
-    /// rollout has another revision.
-    #[arg(long, value_name = "HASH")]
-    revision: Option<String>,
+    /// Hash of the revision to undo, as `wheelwright explain rollout` prints it, or its first digits. The command
+    /// refuses if the rollout has another revision. If placements have different ones, name each.
+    #[arg(long, value_name = "HASH", value_delimiter = ',')]
+    revision: Vec<String>,
     #[command(flatten)]
     write: WriteArgs,
 }
@@ -40,9 +43,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let explained = Explained::read(name, &Origin::from_hub(args.write.hub.clone()))?;
     let undo = undo_of(&explained.rollouts, |revision| explained.named(revision), now())
         .map_err(|error| refusal(error, name))?;
-    if let Some(revision) = &args.revision {
-        check(&undo, revision, name)?;
-    }
+    check(&undo, &args.revision, name)?;
     block_on(async {
         let mut writer = args.write.connect().await?;
         let take_back = |spec: &mut RolloutPolicySpec| undo::take_back(&undo, spec);
@@ -68,14 +69,20 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
-/// Refuses to undo another revision than the given one.
-fn check(undo: &[Undo], revision: &str, name: &str) -> Result<(), CommandError> {
-    match undo.iter().find(|one| ![one.revision.short(), &one.revision.0].contains(&revision)) {
-        None => Ok(()),
-        Some(Undo { placement, named, .. }) => Err(CommandError::hinted(
-            anyhow!("the rollout of {name} on placement {placement} has revision {named}, not {revision}"),
-            format!("wheelwright rollout status {name}"),
+/// Refuses to undo a revision that is not one of the given ones. Without these, every revision is undone.
+fn check(undo: &[Undo], given: &[String], name: &str) -> Result<(), CommandError> {
+    let is_given = |undo: &Undo| {
+        given.iter().any(|given| given.len() >= MIN_DIGITS && undo.revision.0.starts_with(given))
+    };
+    match undo.iter().find(|undo| !is_given(undo)) {
+        Some(Undo { placement, named, .. }) if !given.is_empty() => Err(CommandError::hinted(
+            anyhow!(
+                "the rollout of {name} on placement {placement} has revision {named}, not {}",
+                given.join(" or ")
+            ),
+            format!("wheelwright explain rollout {name}"),
         )),
+        _ => Ok(()),
     }
 }
 
@@ -112,19 +119,24 @@ mod tests {
 
     #[test]
     fn a_rollout_with_another_revision_is_not_undone() {
-        let revision = Hash("0123456789abcdef".repeat(4));
-        let undo = [Undo {
-            placement: Key::namespaced("fleet", "all"),
-            named: format!("proxy-2 ({})", revision.short()),
-            revision: revision.clone(),
+        let undo = ["0123456789abcdef", "fedcba9876543210"].map(|digits| Undo {
+            placement: Key::namespaced("fleet", digits),
+            revision: Hash(digits.repeat(4)),
+            named: format!("proxy-2 ({digits})"),
             failure: String::new(),
             effect: UndoEffect::default(),
-        }];
-        for same in [revision.short(), &revision.0] {
-            assert!(check(&undo, same, "proxy").is_ok());
-        }
-        let error = format!("{:?}", check(&undo, "fedcba98", "proxy").unwrap_err());
-        assert!(error.contains("fleet/all has revision proxy-2 (0123456789ab), not fedcba98"), "{error}");
+        });
+        let check = |given: &[&str]| {
+            let given: Vec<String> = given.iter().map(|&hash| hash.to_owned()).collect();
+            check(&undo, &given, "proxy").map_err(|error| format!("{error:?}"))
+        };
+        assert_eq!(check(&[]), Ok(()));
+        assert_eq!(check(&["01234567", "fedcba987654"]), Ok(()));
+        let error = check(&["01234567"]).unwrap_err();
+        let expected =
+            "placement fleet/fedcba9876543210 has revision proxy-2 (fedcba9876543210), not 01234567";
+        assert!(error.contains(expected), "{error}");
+        assert!(check(&["0123", "fedc"]).is_err(), "too few digits");
     }
 
     #[test]
