@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use git2::{ErrorCode, Object, ObjectType, Oid, Repository};
+use git2::{Object, ObjectType, Oid, Repository};
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
@@ -13,11 +13,6 @@ use super::rewind::guard;
 use super::signature::{self, RefTarget};
 use super::{Error, History, RefSpec, TreeLimits, Verification};
 use object::tree::Checkout;
-
-/// Returns true if a directory is the root of a repository, even of one that cannot be read.
-pub fn is_repository(path: &Path) -> bool {
-    !Repository::open(path).is_err_and(|error| error.code() == ErrorCode::NotFound)
-}
 
 /// Returns the URLs of a repository's remotes; none if the repository cannot be read.
 pub fn remote_urls(path: &Path) -> Vec<String> {

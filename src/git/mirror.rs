@@ -12,7 +12,6 @@ use git2::{
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::local::is_repository;
 use super::read::{self, Blobs, Bounds, TreeLimits};
 use super::refs::{RefSpec, Target};
 use super::report_commits::below_reports;
@@ -478,6 +477,11 @@ fn object_files(dir: &Path) -> ObjectFiles {
         }
     }
     found
+}
+
+/// Returns true if a directory is the root of a repository, even of one that cannot be read.
+pub fn is_repository(path: &Path) -> bool {
+    !Repository::open(path).is_err_and(|error| error.code() == ErrorCode::NotFound)
 }
 
 /// Returns true if a local repository uses SHA-256 object ids, which libgit2 does not support.

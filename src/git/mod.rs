@@ -52,11 +52,9 @@ pub use commit::{Commit, LastPush, Replaces, entry};
 pub use commit_status::{Provider, StatusRequest};
 pub use credentials::Credentials;
 pub use error::Error;
-pub use local::{
-    PathChange, changes, check_rewind, checkout, file, is_repository, remote_urls, verify_commit,
-};
-pub use mirror::Mirror;
+pub use local::{PathChange, changes, check_rewind, checkout, file, remote_urls, verify_commit};
 pub(crate) use mirror::object_bytes;
+pub use mirror::{Mirror, is_repository};
 pub use notes::Note;
 pub use notification::{Receiver, Webhook};
 pub use push::Retry;

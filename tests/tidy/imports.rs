@@ -26,7 +26,7 @@ const CRATES: &[(&str, &[&str])] = &[
     // The shell knows none of our kinds, so it can run the controllers of the hub, agent and add-ons alike.
     ("shell", &["object", "reconcile"]),
     ("store", &["cel", "object"]),
-    ("preview", &["api", "controllers", "engine", "object", "reconcile", "store"]),
+    ("preview", &["api", "controllers", "engine", "object", "reconcile", "seal", "store"]),
     // Only tests and benchmarks use it.
     ("sim", &["api", "controllers", "engine", "object", "preview", "reconcile", "seal", "store"]),
 ];
