@@ -210,7 +210,9 @@ pub(super) fn stage_state(one: &StageSummary, clusters: &[&ClusterSummary], is_h
     // Clusters that are starting, or waiting to start, for the first time are not counted as unfinished.
     let is_any = |wanted: &[State]| clusters.iter().any(|one| wanted.contains(&State::from_cluster(one)));
     let is_over = stage.unfinished == 0 && !is_any(&[State::Waiting, State::Paused, State::InFlight]);
+    let is_quarantined = clusters.iter().any(|one| matches!(one.state, ClusterState::Quarantined));
     match () {
+        () if is_over && is_quarantined => State::Failed,
         () if stage.allowed.is_some_and(|allowed| stage.failures > allowed) => State::Failed,
         () if is_over && is_any(&[State::Returned]) => State::Returned,
         () if is_over && stage.failures > 0 => State::Warned,

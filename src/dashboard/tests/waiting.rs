@@ -79,6 +79,16 @@ fn a_stage_whose_clusters_have_returned_says_so_and_they_need_no_attention() {
     assert!(!html.contains("Clusters that need attention"), "{html}");
 }
 
+/// Their clusters have no revision to return to.
+#[test]
+fn a_stage_whose_clusters_keep_a_quarantined_revision_has_failed() {
+    let mut fleet = fleet(1);
+    fleet.add_ons[0].stages = vec![stage("canary".into(), 0)];
+    fleet.add_ons[0].groups[0].clusters[0].state = ClusterState::Quarantined;
+    let html = rollout_page("proxy", &fleet);
+    assert!(html.contains("<h3>canary</h3><p><span class=\"st x\">Failed</span>"), "{html}");
+}
+
 #[test]
 fn a_rollout_with_tolerated_failures_is_in_flight_and_a_stopped_one_has_failed() {
     let mut fleet = fleet(2);

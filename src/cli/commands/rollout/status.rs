@@ -32,8 +32,8 @@ const TICK: Duration = Duration::from_millis(500);
 /// Show a rollout group by group: the version and state of each cluster, what blocks it, and what to do.
 ///
 /// If a cluster reports an error, the error is shown before the deadline of the cluster. With `--watch`, the
-/// command ends when every cluster is done. The exit status is 1 if failures have stopped the rollout, and 2
-/// after `--timeout`.
+/// command ends when every cluster is done (exit status 0), when failures have stopped the rollout (1), or
+/// after `--timeout` (2).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
