@@ -124,7 +124,12 @@ impl Api {
 
     /// Returns up to `wanted` events of a watch; fewer if the watch ends earlier.
     pub(super) async fn watch(&self, path: &str, wanted: usize) -> Vec<Value> {
-        let request = Request::get(path).body(Body::empty()).unwrap();
+        self.watch_as(path, "application/json", wanted).await
+    }
+
+    /// Like `watch`, with a value of the header `Accept`.
+    pub(super) async fn watch_as(&self, path: &str, accept: &str, wanted: usize) -> Vec<Value> {
+        let request = Request::get(path).header("accept", accept).body(Body::empty()).unwrap();
         let mut body = self.client.send(request).await.unwrap().into_body();
         let (mut text, mut events) = (Vec::new(), Vec::new());
         while events.len() < wanted {

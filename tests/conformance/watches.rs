@@ -109,11 +109,9 @@ async fn a_deleted_object_carries_the_version_of_its_end(api: Api) {
 
 async fn a_watch_may_show_metadata_alone(api: Api) {
     api.post(&api.config_map(""), &marked("a")).await.is(201);
-    let path = format!("{}?timeoutSeconds=1&watch=true&labelSelector=w", api.config_map(""));
-    let reply =
-        api.get_as(&path, "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").await.is(200);
-    reply
-        .has("/object/kind", json!("PartialObjectMetadata"))
-        .has("/object/metadata/name", json!("a"))
-        .has("/object/data", json!(null));
+    let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let events = api.watch_as(&watch(&api, ""), accept, 1).await;
+    assert_eq!(seen(&events), [pair("ADDED", "a")]);
+    let object = &events[0]["object"];
+    assert_eq!((&object["kind"], object.get("data")), (&json!("PartialObjectMetadata"), None));
 }
