@@ -1,5 +1,8 @@
 //! Failures of templates, with the stack of templates that led to them.
 
+/// The length from which on no more places are added to an error, in bytes.
+const MAX_TEXT: usize = 2 << 10;
+
 /// A failure of a template or function.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
@@ -37,19 +40,21 @@ impl Fault {
 
     /// Adds the name of the failed function.
     pub(crate) fn calling(self, function: &str) -> Self {
-        Self { text: format!("error calling {function}: {}", self.text), ..self }
+        self.within(&format!("error calling {function}"))
     }
 
     /// Adds the node at which a template failed.
     pub(crate) fn at(self, location: String, template: &str, context: &dyn std::fmt::Display) -> Self {
-        // Without this limit, errors of deep recursion would grow without bound.
-        const MAX_TEXT: usize = 16 << 10;
-        let text = if self.text.len() > MAX_TEXT {
-            self.text
-        } else {
-            format!("template: {location}: executing {template:?} at <{context}>: {}", self.text)
-        };
-        Self { text, location: Some(location), ..self }
+        let place = format!("template: {location}: executing {template:?} at <{context}>");
+        Self { location: Some(location), ..self.within(&place) }
+    }
+
+    /// Adds a place around the failed one, unless a deep recursion has added many.
+    fn within(mut self, place: &str) -> Self {
+        if self.text.len() <= MAX_TEXT {
+            self.text.insert_str(0, &format!("{place}: "));
+        }
+        self
     }
 }
 

@@ -38,7 +38,7 @@ fn bombs_are_refused_by_name() {
     assert!(template(&nested).unwrap_err().message.contains("nested more than"));
     let inclusion =
         template(r#"{{ define "a" }}{{ include "a" . }}{{ end }}{{ include "a" . }}"#).unwrap_err();
-    assert!(inclusion.message.contains("include"), "{inclusion}");
+    assert!(inclusion.message.contains("include") && inclusion.message.len() < 3_000, "{inclusion}");
 }
 
 #[test]
