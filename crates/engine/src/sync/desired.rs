@@ -279,6 +279,11 @@ impl DesiredObject {
         if reference.gvk.group == names::GITOPS_GROUP && reference.gvk.kind == "ConfigRepoInventory" {
             return Err(format!("{reference}: the operator alone writes inventories; remove it"));
         }
+        if let Some(manifest) = manifest_without_namespace(&object) {
+            return Err(format!(
+                "{reference}: its manifest {manifest} has no metadata.namespace, so no cluster can apply it"
+            ));
+        }
         object.0.remove("status");
         let metadata = object.metadata_mut();
         for field in SERVER_FIELDS {
@@ -319,6 +324,25 @@ impl DesiredObject {
             (object.reference(), rendered.origin.clone(), Arc::clone(rendered));
         Ok(Self { reference, object, digest, apply, is_recreated, ignored, origin, rendered })
     }
+}
+
+/// Returns the first manifest of a work or set that needs a namespace and has none. Agents do not complete manifests.
+fn manifest_without_namespace(object: &Object) -> Option<String> {
+    let gvk = object.gvk();
+    let workload: &[&str] = match (gvk.group.as_str(), gvk.kind.as_str()) {
+        (names::WORK_GROUP, "ManifestWork") => &["spec", "workload", "manifests"],
+        (names::WORK_GROUP, "ManifestWorkReplicaSet") => {
+            &["spec", "manifestWorkTemplate", "workload", "manifests"]
+        }
+        _ => return None,
+    };
+    object.at(workload)?.as_array()?.iter().find_map(|manifest| {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (kind, metadata) = (text(&manifest["kind"]), &manifest["metadata"]);
+        let is_namespaced = BUILTIN.is_namespaced(&text(&manifest["apiVersion"]), &kind) == Some(true);
+        let needs_one = is_namespaced && text(&metadata["namespace"]).is_empty();
+        needs_one.then(|| format!("{kind} {}", text(&metadata["name"])))
+    })
 }
 
 /// Returns the digest of all objects of a commit.

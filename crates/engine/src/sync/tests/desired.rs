@@ -87,6 +87,32 @@ fn an_object_that_cannot_be_applied_is_refused_by_its_place() {
 }
 
 #[test]
+fn a_manifest_that_needs_a_namespace_has_one() {
+    let of = |kind: &str, manifests: Value| {
+        let workload = json!({ "workload": { "manifests": manifests } });
+        let (version, spec) = match kind {
+            "ManifestWork" => ("v1", workload),
+            _ => ("v1alpha1", json!({ "manifestWorkTemplate": workload })),
+        };
+        let metadata = json!({ "name": "web", "namespace": "fleet" });
+        let api_version = format!("work.open-cluster-management.io/{version}");
+        let work = json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec });
+        complete(work, false).map(|_| ()).map_err(|problems| problems[0].message.clone())
+    };
+    let map = |metadata: Value| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata });
+    let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "a" } });
+    let widget = json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "a" } });
+    let placed = map(json!({ "name": "a", "namespace": "n" }));
+    for kind in ["ManifestWork", "ManifestWorkReplicaSet"] {
+        assert_eq!(of(kind, json!([placed, role, widget])), Ok(()));
+        let error = of(kind, json!([placed, map(json!({ "name": "b" }))])).unwrap_err();
+        let expected =
+            "fleet/web: its manifest ConfigMap b has no metadata.namespace, so no cluster can apply it";
+        assert!(error.ends_with(expected), "{error}");
+    }
+}
+
+#[test]
 fn an_object_may_be_as_large_as_an_api_server_takes() {
     let of_bytes = |bytes: usize| {
         let map = |data: &str| {
