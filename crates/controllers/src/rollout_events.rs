@@ -47,6 +47,7 @@ impl RolloutChange<'_> {
             ..event(object, event_type, reason, format!("{about}: {message}"))
         };
         let rolled_back = self.rolled_back().map(|message| (EventType::Warning, ROLLED_BACK, message));
+        let rolled_back = rolled_back.or_else(|| self.quarantined());
         let started = self.starts.then(|| (EventType::Normal, "RolloutStarted", self.state()));
         let completed = self.completes.then(|| (EventType::Normal, "RolloutCompleted", self.state()));
         let stages = rolled_back.into_iter().chain(started).chain(self.stopped()).chain(self.held());
@@ -84,6 +85,13 @@ impl RolloutChange<'_> {
             "it is quarantined; rolling back {} to the previous revision; it failed{failed}",
             counted(returning.count(), "cluster")
         ))
+    }
+
+    /// Returns the event for a revision that someone else has quarantined, such as `wheelwright rollout undo`.
+    fn quarantined(&self) -> Option<(EventType, &'static str, String)> {
+        let is_quarantined = self.decision.quarantine.is_some();
+        (is_quarantined && self.is_news("is quarantined"))
+            .then(|| (EventType::Warning, "RevisionQuarantined", self.state()))
     }
 
     fn stopped(&self) -> Option<(EventType, &'static str, String)> {

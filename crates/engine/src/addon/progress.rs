@@ -218,9 +218,9 @@ pub fn placement_condition(
             format!("{head} {done}/{own} completed with no errors, {failed} failed {timed_out} timeout.");
         return Observation::new(PROGRESSING, False, COMPLETED).message(message);
     }
-    if let (Some(revision), None) = (&decision.quarantine, &decision.breach) {
+    if let Some(revision) = &decision.quarantine {
         let message = format!(
-            "{head} {done}/{own} {}. {revision} failed and is not rolled out again until a commit changes the \
+            "{head} {done}/{own} {}. {revision} is quarantined: it is not rolled out again until a commit changes the \
              content, or a person adds it to spec.releasedRevisions of the RolloutPolicy.",
             returns(counts)
         );

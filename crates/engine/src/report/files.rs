@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::limits::{MAX_FILES, MESSAGE};
 use super::{FleetReport, Rollout, Workload, config_repo, exceptions, placement, timeline};
+use crate::plural::counted;
 use exceptions::CLUSTERS;
 use object::hex;
 use object::text::{clip, markdown, plain, short_commit};
@@ -157,8 +158,7 @@ fn page(fleet: &FleetReport, workload: &Workload, picture: Option<&str>) -> Stri
             (markdown(placement, 120), markdown(state, 40), markdown(message, MESSAGE));
         let _ = writeln!(page, "| {placement} | {state} | {message} |");
     }
-    let counts = workload.counts();
-    let quarantines = workload.rollouts.iter().filter_map(|rollout| rollout.quarantine(&counts));
+    let quarantines = workload.rollouts.iter().filter_map(Rollout::quarantine);
     for hold in quarantines.chain(workload.holds.iter().cloned()).take(MAX_LISTED) {
         let _ = writeln!(page, "\n- {}", markdown(&hold, MESSAGE * 2));
     }
@@ -169,8 +169,12 @@ fn page(fleet: &FleetReport, workload: &Workload, picture: Option<&str>) -> Stri
     if let Some((_, picture)) = picture.and_then(|path| path.rsplit_once('/')) {
         let _ = writeln!(page, "\n![Clusters that were done or failed, over time]({picture})");
     }
-    let _ =
-        writeln!(page, "\nIt does not work on {} of {}.", workload.unavailable(), workload.clusters.len());
+    let _ = writeln!(
+        page,
+        "\nUnavailable: {} of {}.",
+        workload.unavailable(),
+        counted(workload.clusters.len(), "cluster")
+    );
     let versions = workload.versions();
     if versions.keys().any(|version| !version.is_empty()) {
         page.push_str("\n| Configuration | Clusters |\n|---|---|\n");
@@ -247,7 +251,7 @@ fn value_of(workload: &Workload, most: usize) -> Value {
         let Rollout { placement, state, message, desired, last_good, quarantined } = rollout;
         json!({
             "placement": plain(placement, 320), "state": plain(state, 60), "message": plain(message, MESSAGE),
-            "desired": plain(desired, 320), "lastGood": plain(last_good, 320), "quarantined": quarantined,
+            "desired": plain(desired, 320), "lastGood": plain(last_good, 320), "quarantined": quarantined.is_some(),
         })
     });
     let versions: BTreeMap<String, usize> = workload

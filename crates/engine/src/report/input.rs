@@ -17,7 +17,9 @@ use api::Condition;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ConfigSpecHash, InstallProgression, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
-use api::gitops::v1alpha1::{ConfigRepo, RemovalStatus, Revision, RolloutPolicy, RolloutStatus};
+use api::gitops::v1alpha1::{
+    ConfigRepo, RemovalStatus, Revision, RolloutCounts, RolloutPolicy, RolloutStatus,
+};
 use api::names::addon_conditions::{AVAILABLE, DEGRADED, PROGRESSING};
 use api::names::{cluster_conditions, gitops_conditions};
 use object::Metadata as _;
@@ -154,8 +156,8 @@ pub struct Rollout {
     pub desired: String,
     /// The configurations that last succeeded on every cluster. Clusters return to them.
     pub last_good: String,
-    /// True if the desired configurations failed and are quarantined.
-    pub quarantined: bool,
+    /// The clusters of the placement, if the desired configurations are quarantined.
+    pub quarantined: Option<RolloutCounts>,
 }
 
 impl Rollout {
@@ -170,10 +172,7 @@ impl Rollout {
             (&record.placement_namespace, &record.placement_name)
                 == (&progression.namespace, &progression.name)
         };
-        let quarantined = records
-            .iter()
-            .find(is_its)
-            .is_some_and(|record| !record.quarantined.is_empty() && record.quarantined == record.revision);
+        let quarantined = records.iter().find(is_its).and_then(|record| quarantined(record));
         let (desired, last_good) = (names_of(desired), names_of(last_good));
         Self { placement, state, message, desired, last_good, quarantined }
     }
@@ -181,8 +180,9 @@ impl Rollout {
 
 impl Rollout {
     /// Describes the quarantined configurations, and how far the clusters have returned to the previous ones.
-    pub(super) fn quarantine(&self, counts: &Counts) -> Option<String> {
+    pub(super) fn quarantine(&self) -> Option<String> {
         let Self { placement, desired, last_good, quarantined, state: _, message: _ } = self;
+        let counts = quarantined.as_ref()?;
         let good = if last_good.is_empty() { "what each of them ran before" } else { last_good };
         let mut text = format!("Quarantined on {placement}: {desired}.");
         for (count, what) in [
@@ -195,8 +195,14 @@ impl Rollout {
                 text.push_str(&format!(" {} {are} {what}.", counted(count, "cluster")));
             }
         }
-        quarantined.then_some(text)
+        Some(text)
     }
+}
+
+/// Returns the clusters of a rollout by state, if its revision is quarantined.
+pub(super) fn quarantined(record: &RolloutStatus) -> Option<RolloutCounts> {
+    let is_quarantined = !record.quarantined.is_empty() && record.quarantined == record.revision;
+    is_quarantined.then(|| record.counts.clone())
 }
 
 /// An add-on, a ManifestWorkReplicaSet, or all ManifestWorks of one name, across all clusters.

@@ -14,11 +14,11 @@ const SUBJECT: usize = 72;
 pub(super) enum Outcome<'a> {
     /// Failed on this number of clusters.
     Failed(usize),
-    /// This number of clusters is returning from the given version, which failed.
+    /// This number of clusters is returning from the given version, which failed or was undone.
     Returning(usize, &'a str),
-    /// The given version failed, and no cluster has anything to return to.
+    /// The given version failed or was undone, and no cluster has anything to return to.
     Quarantined(&'a str),
-    /// The clusters have returned from the given version, which failed.
+    /// The clusters have returned from the given version, which failed or was undone.
     RolledBack(&'a str),
     /// Done on only this number of clusters.
     Behind(usize),
@@ -31,7 +31,7 @@ impl<'a> Outcome<'a> {
     pub(super) fn from_workload(workload: &'a Workload) -> Self {
         let count =
             |is: fn(&WorkloadCluster) -> bool| workload.clusters.iter().filter(|cluster| is(cluster)).count();
-        if let Some(rollout) = workload.rollouts.iter().find(|rollout| rollout.quarantined) {
+        if let Some(rollout) = workload.rollouts.iter().find(|rollout| rollout.quarantined.is_some()) {
             let template = rollout.desired.split('@').next().unwrap_or_default();
             let version = template.strip_prefix(workload.name.as_str()).unwrap_or(template);
             let version = version.trim_start_matches('-');
@@ -71,10 +71,10 @@ impl<'a> Outcome<'a> {
         let clusters = counted(clusters.len(), "cluster");
         match self {
             Self::Returning(returning, version) => {
-                format!("{name} is rolling back {returning} of {clusters}: {version} failed")
+                format!("{name} is rolling back {returning} of {clusters} from {version}")
             }
             Self::Quarantined(version) => format!("{name}: {version} is quarantined"),
-            Self::RolledBack(version) => format!("{name} is rolled back: {version} failed"),
+            Self::RolledBack(version) => format!("{name} is rolled back from {version}"),
             Self::Failed(failed) => format!("{name} failed on {failed} of {clusters}"),
             Self::Behind(done) => format!("{name} is done on {done} of {clusters}"),
             Self::Broken(broken) => format!("{name} does not work on {broken} of {clusters}"),

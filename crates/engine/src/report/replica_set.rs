@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::input::{Rollout, Workload, WorkloadCluster, has_turn, holds, short};
+use super::input::{Rollout, Workload, WorkloadCluster, has_turn, holds, quarantined, short};
 use crate::addon::progress;
 use crate::replica_set::WorkRecord;
 use crate::rollout::cluster::Hash;
@@ -82,7 +82,7 @@ impl Rollout {
             message: message.join("; "),
             desired: short(&record.revision).to_owned(),
             last_good: short(&record.last_good).to_owned(),
-            quarantined: !record.quarantined.is_empty() && record.quarantined == record.revision,
+            quarantined: quarantined(record),
         }
     }
 }

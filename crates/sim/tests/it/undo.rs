@@ -52,6 +52,11 @@ fn counts(world: &World) -> (i32, i32, i32) {
     (counts.returning, counts.returned, counts.quarantined)
 }
 
+/// Returns the number of events about a quarantine since the last call.
+fn quarantines(world: &mut World) -> usize {
+    world.take_events().iter().filter(|event| event.reason == "RevisionQuarantined").count()
+}
+
 /// Returns a fleet on which 0.4.0 succeeded and 0.4.9 stopped at the canary.
 fn stopped(clusters: usize) -> World {
     let mut world = world(clusters);
@@ -70,6 +75,7 @@ fn stopped(clusters: usize) -> World {
 fn an_undone_add_on_returns_at_once_and_reports_it() {
     for restarts in [false, true] {
         let mut world = stopped(3);
+        world.take_events();
         undo(&mut world);
         let is_assigned = |world: &World| counts(world).0 == 1;
         assert!(world.run_until(seconds(2), is_assigned).unwrap(), "{:?}", records(&world));
@@ -78,6 +84,7 @@ fn an_undone_add_on_returns_at_once_and_reports_it() {
             "{:?}",
             progress(&world)
         );
+        assert_eq!(quarantines(&mut world), 1);
         if restarts {
             world.restart_operator();
         }
@@ -89,6 +96,7 @@ fn an_undone_add_on_returns_at_once_and_reports_it() {
             "{:?}",
             progress(&world)
         );
+        assert_eq!(quarantines(&mut world), 0, "an event reports a change, once");
     }
 }
 

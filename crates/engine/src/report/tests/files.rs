@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::report::{WorkloadCluster, message};
+use crate::report::{Rollout, WorkloadCluster, message};
 use crate::rollout::ClusterState;
 use crate::rollout::state::Wait;
+use api::gitops::v1alpha1::RolloutCounts;
 
 const FAILED: ClusterState = ClusterState::Failed { deadline: None };
 
@@ -107,14 +108,19 @@ fn a_rollback_is_reported_with_both_versions() {
     let rollout = &mut fleet.add_ons[0].rollouts[0];
     rollout.desired = "msa-0.4.2@12345678".into();
     rollout.last_good = "msa-0.4.1@87654321".into();
-    rollout.quarantined = true;
-    let subject = "report: msa is rolling back 1 of 2 clusters: 0.4.2 failed\n";
+    rollout.quarantined = Some(RolloutCounts { returning: 1, returned: 1, ..RolloutCounts::default() });
+    let counts = RolloutCounts { quarantined: 3, ..RolloutCounts::default() };
+    let edge = Rollout { placement: "fleet/edge".into(), quarantined: Some(counts), ..rollout.clone() };
+    fleet.add_ons[0].rollouts.push(edge);
+    let subject = "report: msa is rolling back 1 of 2 clusters from 0.4.2\n";
     assert!(message(&fleet, None, "d").starts_with(subject), "{}", message(&fleet, None, "d"));
     let page = files(&fleet)["addons/msa.md"].clone();
     assert!(page.contains("1 cluster is returning to msa-0.4.1"), "{page}");
     assert!(page.contains("1 cluster is back on msa-0.4.1"), "{page}");
+    let edge = "Quarantined on fleet/edge: msa-0.4.2&#64;12345678. 3 clusters are still running it";
+    assert!(page.contains(edge), "{page}");
     fleet.add_ons[0].clusters = ["c1", "c2"].map(|name| Arc::new(cluster(name, returned(), ""))).to_vec();
-    assert!(message(&fleet, None, "d").starts_with("report: msa is rolled back: 0.4.2 failed\n"));
+    assert!(message(&fleet, None, "d").starts_with("report: msa is rolled back from 0.4.2\n"));
     let files = files(&fleet);
     let page = &files["addons/msa.md"];
     assert!(page.contains("Quarantined on fleet/canary: msa-0.4.2"), "{page}");

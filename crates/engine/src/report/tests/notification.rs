@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::*;
 use crate::report::{Rollout, WorkloadCluster};
 use crate::rollout::state::Wait;
+use api::gitops::v1alpha1::RolloutCounts;
 
 const FAILED: ClusterState = ClusterState::Failed { deadline: None };
 
@@ -152,7 +153,7 @@ fn failures_of_rollouts_are_problems_by_revision_and_whatever_their_number() {
     assert_ne!(again.digest, one.digest);
 
     let mut returned = workload("msa", "msa-0.4.9@1", vec![cluster("c1", ClusterState::Quarantined)]);
-    returned.rollouts[0].quarantined = true;
+    returned.rollouts[0].quarantined = Some(RolloutCounts::default());
     returned.holds = vec!["msa@1 is quarantined on n/p".into()];
     let returned = of(vec![returned]).unwrap();
     assert_eq!(
