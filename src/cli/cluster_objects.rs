@@ -32,10 +32,10 @@ pub(crate) fn cluster_objects(name: &str, view: &impl View) -> Read<ClusterObjec
     })
 }
 
-/// Returns the names of the sets that contain a cluster, by label or by selector.
-fn sets(cluster: &ManagedCluster, view: &impl View) -> Read<Vec<String>> {
+/// Returns the sets that contain a cluster, by label or by selector.
+fn sets(cluster: &ManagedCluster, view: &impl View) -> Read<Vec<SetMembers>> {
     let attributes = ClusterAttributes::from_cluster(cluster);
     let sets: Vec<Arc<ManagedClusterSet>> = view.list_readable(Query::ALL)?;
     let members = sets.iter().map(|set| SetMembers::from_set(set));
-    Ok(members.filter(|set| set.contains(&attributes)).map(|set| set.name().to_owned()).collect())
+    Ok(members.filter(|set| set.contains(&attributes)).collect())
 }

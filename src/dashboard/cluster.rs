@@ -19,6 +19,7 @@ use api::names::{
 };
 use api::work::v1::{ManifestCondition, ManifestWork};
 use controllers::hub::overview::{ClusterSummary, ConditionSummary, Overview, Repository, WorkloadSummary};
+use engine::placement::sets::SetMembers;
 use engine::plural::counted;
 use engine::report::{cluster_file, history_link};
 use object::text::plain;
@@ -59,8 +60,8 @@ const OF_OBJECTS: [(&str, bool); 5] = [
 pub struct ClusterObjects {
     /// The ManagedCluster, or the reason why it cannot be read; `None` if it does not exist.
     pub cluster: Option<Result<Arc<ManagedCluster>, String>>,
-    /// The names of the sets that contain the cluster, by label or by selector.
-    pub sets: Vec<String>,
+    /// The sets that contain the cluster, by label or by selector.
+    pub sets: Vec<SetMembers>,
     /// The add-ons, by name.
     pub add_ons: Vec<Arc<ManagedClusterAddOn>>,
     /// The works, by name.
@@ -75,7 +76,7 @@ impl ClusterObjects {
         let label = cluster.as_ref().and_then(|cluster| cluster.as_ref().ok()?.label(CLUSTER_SET_LABEL));
         let sets = match rights.may(Right::ExplainPlacements, "") {
             true => sets,
-            false => label.map(str::to_owned).into_iter().collect(),
+            false => label.map(|label| SetMembers::Labeled(label.to_owned())).into_iter().collect(),
         };
         Self {
             sets,
@@ -108,7 +109,7 @@ pub(super) fn page(
     let readable = cluster.as_ref().and_then(|cluster| cluster.as_ref().ok());
     let main = html! {
         p .small.dim { a #back href="./" { "Fleet" } " / " a #clusters href="clusters" { "Clusters" }
-            @for set in &sets { " / " a id={ "set:" (set) } href=(address("clusters", &[("set", set)], 1)) { (set) } }
+            @for set in &sets { " / " a id={ "set:" (set.name()) } href=(clusters_of(set)) { (set.name()) } }
         }
         div .head { div { h1 { (name) } (summary(readable, &add_ons, &works)) } }
         @match &cluster {
@@ -225,10 +226,20 @@ fn rollout_of_work<'a>(
     on_cluster.filter(|_| rights.may(Right::ListReplicaSets, namespace(&workload.name)))
 }
 
-fn facts(cluster: &ManagedCluster, sets: &[String]) -> Markup {
+/// Returns the address of the list of a set's clusters.
+fn clusters_of(set: &SetMembers) -> String {
+    let field = match set {
+        SetMembers::Selected(_, selector) => ("label", selector.to_string()),
+        set => ("set", set.name().to_owned()),
+    };
+    address("clusters", &[(field.0, &field.1)], 1)
+}
+
+fn facts(cluster: &ManagedCluster, sets: &[SetMembers]) -> Markup {
     let kubernetes = cluster.status.as_ref().map(|status| status.version.kubernetes.as_str());
     let (title, none) = if sets.len() == 1 { ("Cluster set", "") } else { ("Cluster sets", "none") };
-    let sets = if sets.is_empty() { none.to_owned() } else { sets.join(", ") };
+    let names: Vec<&str> = sets.iter().map(SetMembers::name).collect();
+    let sets = if names.is_empty() { none.to_owned() } else { names.join(", ") };
     let facts = [
         (title, sets.as_str()),
         ("Kubernetes", kubernetes.unwrap_or_default()),

@@ -9,7 +9,7 @@ use super::html::Frame;
 use super::paging::encoded;
 use super::placements::placements;
 use super::repositories::repositories;
-use super::rollouts::{in_progress, rollouts};
+use super::rollouts::{open_rollouts, rollouts};
 use super::shown::Shown;
 use engine::plural::counted;
 
@@ -74,7 +74,7 @@ pub(super) fn problem(reason: &str) -> Markup {
 pub(super) fn content(by: &str, shown: &Shown, now: Timestamp) -> Markup {
     let cells = cells(shown);
     let grouping = Grouping::parse(by, shown);
-    let open = in_progress(shown).count();
+    let open = open_rollouts(shown).count();
     html! {
         div .head {
             h1 { "Fleet" }
@@ -82,7 +82,7 @@ pub(super) fn content(by: &str, shown: &Shown, now: Timestamp) -> Markup {
                 @if shown.clusters {
                     " · " (shown.overview.clusters.available) " of " (shown.overview.clusters.total) " available"
                 }
-                " · " (counted(open, "rollout")) " in progress"
+                " · " (counted(open, "open rollout"))
             }
         }
         (attention::band(shown, now))

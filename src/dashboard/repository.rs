@@ -83,7 +83,7 @@ fn head(repository: &Repository, has_buttons: bool) -> Markup {
 
 fn facts(repository: &Repository, now: Timestamp) -> Markup {
     let Repository { url, seen, seen_at, applied, healthy, report, .. } = repository;
-    let commits = [("Newest", seen), ("Applied", applied), ("Last healthy", healthy)];
+    let commits = [("Newest", seen), ("Applied", applied), ("Healthy on the hub", healthy)];
     html! {
         section .panel aria-label="Revisions" {
             dl .facts.body.top {

@@ -58,7 +58,7 @@ pub(super) fn content(name: &str, shown: &Shown, now: Timestamp) -> Option<Marku
                 @if let Some(timeline) = &timeline {
                     section .panel aria-labelledby="timeline" {
                         header {
-                            h2 #timeline { "Time line" }
+                            h2 #timeline { "Timeline" }
                             span .small.dim { "clusters done" @if is_moving { "; dotted: at the current pace" } }
                         }
                         div .body.scroll { (timeline.chart(now, is_moving)) }

@@ -26,21 +26,21 @@ const UNFOLDED: usize = 5;
 /// The maximum number of versions to name.
 const VERSIONS: usize = 3;
 
-/// Returns the rollouts in progress, and the finished ones if there are few.
+/// Returns the open rollouts, and the finished ones if there are few.
 pub(super) fn rollouts(shown: &Shown, now: Timestamp) -> Markup {
-    let open: Vec<_> = in_progress(shown).collect();
+    let open: Vec<_> = open_rollouts(shown).collect();
     let done: Vec<_> = shown.overview.workloads().filter(|workload| is_done(workload)).collect();
     let total = open.len() + done.len();
     html! {
         section .panel aria-labelledby="rollouts" {
             header {
-                h2 #rollouts { "Rollouts in progress " span .dim { (open.len()) } }
+                h2 #rollouts { "Open rollouts " span .dim { (open.len()) } }
                 @if total > 0 { a .small #all-rollouts href="rollouts" { "All rollouts, " (done.len()) " finished" } }
             }
-            @if open.is_empty() { p .empty { "No rollout is in progress." } }
+            @if open.is_empty() { p .empty { "No rollout is open." } }
             ul .rows { @for workload in open.iter().take(SHOWN) { (row(workload, shown, now)) } }
             @if open.len() > SHOWN {
-                p .empty { a #more-rollouts href="rollouts" { (counted(open.len() - SHOWN, "more rollout")) " in progress" } }
+                p .empty { a #more-rollouts href="rollouts" { (counted(open.len() - SHOWN, "more open rollout")) } }
             }
             @if (1..=UNFOLDED).contains(&done.len()) {
                 h3 .part { "Finished" }
@@ -88,7 +88,7 @@ pub(super) fn page(query: &FleetQuery, shown: &Shown, now: Timestamp) -> Markup 
 }
 
 /// Returns the rollouts that are in progress or need attention.
-pub(super) fn in_progress(shown: &Shown) -> impl Iterator<Item = &WorkloadSummary> {
+pub(super) fn open_rollouts(shown: &Shown) -> impl Iterator<Item = &WorkloadSummary> {
     shown.overview.workloads().filter(|workload| !is_done(workload))
 }
 

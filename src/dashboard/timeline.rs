@@ -1,4 +1,4 @@
-//! The time line of a rollout: how many clusters were done at which time, and when the others may be done.
+//! The timeline of a rollout: how many clusters were done at which time, and when the others may be done.
 //!
 //! It comes from the times at which clusters finished, so it starts over when a newer revision replaces them.
 
@@ -35,7 +35,7 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
-    /// Returns the time line of a workload; `None` if fewer than two clusters tell when they finished.
+    /// Returns the timeline of a workload; `None` if fewer than two clusters tell when they finished.
     pub(super) fn from_workload(workload: &WorkloadSummary) -> Option<Self> {
         let in_state =
             |wanted: State| workload.clusters().filter(move |one| State::from_cluster(one) == wanted);

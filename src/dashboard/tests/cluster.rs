@@ -195,6 +195,9 @@ fn the_page_of_a_cluster_leads_to_its_problems_in_the_reports() {
 fn the_sets_of_a_cluster_are_those_of_its_labels_and_of_selectors() {
     let html = page_for(&Rights::every(), "edge").unwrap();
     assert!(html.contains("<dt>Cluster sets</dt><dd>europe, shops</dd>"), "{html}");
+    for (id, query) in [("europe", "label=region%20in%20%28eu%29"), ("shops", "set=shops")] {
+        assert!(html.contains(&format!("<a id=\"set:{id}\" href=\"clusters?{query}")), "{html}");
+    }
     // A visitor who may not list sets sees the label of the cluster.
     let html = page_for(&Rights::new(&[Right::ListClusters], &[]), "edge").unwrap();
     assert!(html.contains("<dt>Cluster set</dt><dd>shops</dd>"), "{html}");

@@ -192,7 +192,7 @@ fn a_repository_has_the_objects_of_its_status() {
     let list = "<h3>2 objects not healthy since &lt;i&gt;</h3><ul class=\"plain\"><li>Deployment n/&lt;i&gt;</li><li>and 1 more</li></ul>";
     assert!(html.contains(list), "{html}");
     assert!(html.contains("<h3>1 object deleted and created again</h3></div>"), "{html}");
-    assert!(html.contains("<dt>Last healthy</dt><dd><code>0123456"), "{html}");
+    assert!(html.contains("<dt>Healthy on the hub</dt><dd><code>0123456"), "{html}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tests of filters, groups, links and the time line.
+//! Tests of filters, groups, links and the timeline.
 
 use super::super::query::View;
 use super::{cluster, content, fleet, now, repository_page, rollout_page, table_page, view};
@@ -83,7 +83,7 @@ fn lists_have_pages_and_filters_instead_of_a_number_of_more() {
     let add_ons = (0..120).map(workload).collect();
     let fleet = Overview { add_ons, repositories: (0..60).map(repository).collect(), ..Overview::default() };
     let html = content(&fleet);
-    assert!(html.contains("href=\"rollouts\">100 more rollouts in progress</a>"), "{html}");
+    assert!(html.contains("href=\"rollouts\">100 more open rollouts</a>"), "{html}");
     let last = view(View::Rollouts, json!({"page": 3}), &fleet);
     assert_eq!(last.matches("<a id=\"rollout:").count(), 20, "{last}");
     let found = view(View::Rollouts, json!({"q": "on-11", "state": "f"}), &fleet);

@@ -161,6 +161,17 @@ impl Requirement {
     }
 }
 
+/// Formats a selector as text, which [`str::parse`] reads.
+impl std::fmt::Display for Selector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (index, requirement) in self.requirements.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "," };
+            write!(f, "{separator}{requirement}")?;
+        }
+        Ok(())
+    }
+}
+
 /// Formats a requirement as `kubectl` does: `key in (a,b)`, `key`, `!key`.
 impl std::fmt::Display for Requirement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

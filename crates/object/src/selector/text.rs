@@ -141,7 +141,9 @@ mod tests {
         let labels = [("a", "b"), ("n", "5"), ("x.io/y", ""), ("in", "notin")];
         let check = |selector: &str, selected: bool| {
             let value = |key: &str| labels.iter().find(|(k, _)| *k == key).map(|(_, value)| *value);
-            assert_eq!(selector.parse::<Selector>().unwrap().matches_with(value), selected, "{selector}");
+            let parsed: Selector = selector.parse().unwrap();
+            assert_eq!(parsed.matches_with(value), selected, "{selector}");
+            assert_eq!(parsed.to_string().parse(), Ok(parsed), "{selector}");
         };
         for selected in [
             "",
