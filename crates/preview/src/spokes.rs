@@ -19,6 +19,7 @@ use engine::addon::hosting::addon_of;
 use engine::addon::{config_refs, progress};
 use engine::resource::{self, plural};
 use engine::work::{Attempt, Live, ManifestResult, Pods, Served, Wanted, read, work_status};
+use object::builtin_lists::BUILTIN;
 use object::duration::later;
 use object::{Gvk, Key, Kind, Metadata as _, Object};
 use store::{JournalEntry, ListOptions, Patch, ResourcePath, Store, WriteOptions};
@@ -174,11 +175,14 @@ fn report_work(hub: &mut Store, key: &Key, now: Timestamp, assumed: &mut BTreeSe
     write::<ManifestWork>(hub, key, "status", json!({ "status": status }), now);
 }
 
-/// Returns how a cluster serves a kind: as the hub does, as a definition in its works says, or as its agent
-/// reported; `None` if none of these applies.
+/// Returns how a cluster serves a kind: as the hub or Kubernetes does, as a definition in its works says, or as its
+/// agent reported; `None` if none of these applies.
 fn served(hub: &Store, cluster: &str, gvk: &Gvk) -> Option<Served> {
     if let Some(resource) = hub.resource_of(gvk) {
         return Some(Served::As { resource: resource.plural.clone(), namespaced: resource.namespaced });
+    }
+    if let Some(namespaced) = BUILTIN.is_namespaced(&gvk.api_version(), &gvk.kind) {
+        return Some(Served::As { resource: plural(&gvk.kind), namespaced });
     }
     let works = hub
         .list(&ResourcePath::all::<ManifestWork>().within(cluster), &ListOptions::default())
@@ -295,7 +299,9 @@ mod tests {
             (ResourcePath::of::<ManifestWork>(&key), work)
         };
         let goose = json!({"apiVersion": "example.com/v1", "kind": "Goose", "metadata": metadata});
-        let objects = work("objects", json!([proxy, undefined, goose]));
+        let service =
+            json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": metadata});
+        let objects = work("objects", json!([proxy, undefined, goose, service]));
         let works = [work("definition", json!([definition])), objects];
         let place = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "c1"}});
         let place = (ResourcePath::of::<k8s_openapi::api::core::v1::Namespace>(&Key::cluster("c1")), place);
@@ -314,6 +320,6 @@ mod tests {
         let manifests = work.status.unwrap().resource_status.manifests;
         let metas = manifests.iter().map(|one| &one.resource_meta);
         let found: Vec<_> = metas.map(|meta| (meta.resource.as_str(), meta.namespace.as_str())).collect();
-        assert_eq!(found, [("proxies", ""), ("policies", "n"), ("geese", "n")]);
+        assert_eq!(found, [("proxies", ""), ("policies", "n"), ("geese", "n"), ("apiservices", "")]);
     }
 }
