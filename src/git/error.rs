@@ -25,7 +25,7 @@ pub enum Error {
     #[error("{0}")]
     Credentials(String),
     /// The server does not respond, or its response is invalid.
-    #[error("cannot reach {url}: {reason}; if this persists, check the address and the network")]
+    #[error("cannot reach {url}: {reason}; {}", advice(url))]
     Unreachable {
         url: String,
         /// The message from libgit2.
@@ -222,6 +222,14 @@ pub enum Error {
     /// The mirror on disk cannot be read or written.
     #[error("the git cache failed: {0}; check the space and permissions of the cache directory")]
     Cache(String),
+}
+
+/// Returns what to check if a repository cannot be reached.
+fn advice(url: &str) -> &'static str {
+    match url.strip_prefix("file://").unwrap_or(url).starts_with('/') {
+        true => "check the path and its permissions",
+        false => "if this persists, check the address and the network",
+    }
 }
 
 impl Error {

@@ -54,6 +54,8 @@ fn by_name(objects: impl IntoIterator<Item = Value>) -> Objects {
 /// Returns the objects of `wheelwright install` that are also in the chart, without the command's labels.
 fn installed(flags: &[&str]) -> Objects {
     let output = wheelwright(&[&["install", "--dry-run", "-o", "json"], flags].concat());
+    let is_noted = String::from_utf8_lossy(&output.stderr).contains("needs --image");
+    assert_eq!(is_noted, !flags.contains(&"--image"), "{flags:?}: {output:?}");
     let list: Value = serde_json::from_slice(&output.stdout).unwrap();
     let objects = list["items"].as_array().unwrap().iter().cloned().map(|mut object| {
         let metadata = object["metadata"].as_object_mut().unwrap();

@@ -55,6 +55,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    if args.dry_run && args.options.options().image.is_none() {
+        ui.error("note: `wheelwright install` needs --image on a hub without the operator; no registry has its image yet")?;
+    }
     if args.dry_run && args.output != Format::Text {
         print(ui, args.output, &manifests(&args.namespace, &args.options.options())?)?;
         return Ok(ExitCode::SUCCESS);

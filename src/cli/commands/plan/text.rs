@@ -45,11 +45,11 @@ pub(in crate::cli::commands) fn page(preview: &Preview, report: Option<&str>) ->
 }
 
 pub(super) fn title(preview: &Preview) -> String {
-    let short = |commit: &str| match commit {
-        "" => "nothing".to_owned(),
-        commit => short_commit(commit).to_owned(),
-    };
-    format!("ConfigRepo {}: {} to {}", preview.repo, short(&preview.applied), short(&preview.commit))
+    let (repo, commit) = (&preview.repo, short_commit(&preview.commit));
+    match preview.applied.as_str() {
+        "" => format!("ConfigRepo {repo}: first commit {commit}"),
+        applied => format!("ConfigRepo {repo}: {} to {commit}", short_commit(applied)),
+    }
 }
 
 /// Returns the verdict, with the number of changes.
