@@ -61,7 +61,7 @@ fn a_file_that_multiplies_itself_is_refused_by_name_and_line() {
     let merges = format!("{CONFIG_MAP}data:\n  a0: &a0 {{k: v}}\n{merged}");
     assert_eq!(
         refusal_of(merges, ""),
-        "error: a.yaml:320: anchors and aliases make more than 100000 values in one file"
+        "error: a.yaml:320: anchors and aliases expand to more than 100000 values in one file"
     );
     let itself = config_map("&a {k: *a}");
     assert_eq!(refusal_of(itself, ""), "error: a.yaml:4: the alias refers to a value that contains it");

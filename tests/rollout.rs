@@ -157,7 +157,7 @@ async fn a_watch_ends_when_failures_have_stopped_the_rollout_long_before_the_dea
     let watched = cli.output(&format!("rollout status {ADD_ON} --watch --timeout 1m"), "");
     assert_eq!(watched.status.code(), Some(1), "failures have stopped it");
     let watched = String::from_utf8(watched.stdout).unwrap();
-    assert!(watched.contains("too many failures in canary: 1, 0 allowed"), "{watched}");
+    assert!(watched.contains("too many clusters failed in canary: 1 (0 allowed)"), "{watched}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

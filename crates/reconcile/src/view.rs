@@ -318,7 +318,7 @@ impl ReadError {
 
     /// Returns the error for a kind whose first list is incomplete.
     pub(crate) fn not_listed(what: impl Into<String>) -> Self {
-        let cause = "its first list is not complete yet".into();
+        let cause = "its objects have not been listed yet".into();
         Self { what: what.into(), cause, reason: ReadErrorReason::NotListed }
     }
 

@@ -164,7 +164,7 @@ impl Builder {
         self.copied.values += values;
         self.copied.bytes = self.copied.bytes.saturating_add(node.text_bytes());
         let reason = if self.copied.values > MAX_COPIED_VALUES {
-            format!("anchors and aliases make more than {MAX_COPIED_VALUES} values in one file")
+            format!("anchors and aliases expand to more than {MAX_COPIED_VALUES} values in one file")
         } else if self.copied.bytes > MAX_COPIED_BYTES {
             format!("anchors and aliases copy more than {MAX_COPIED_BYTES} bytes in one file")
         } else {

@@ -347,7 +347,7 @@ fn of(field: &str, wanted: i64, words: &str, object: &Object) -> String {
 
 fn not_seen(object: &Object) -> String {
     let generation = object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
-    format!("its controller has not seen generation {generation}")
+    format!("its controller has not observed generation {generation} yet")
 }
 
 /// Returns the message of a condition, or else its reason or type. For a ConfigRepo, returns the reason, because

@@ -337,7 +337,7 @@ fn reason(
             let reason = if names.is_empty() {
                 "no cluster set can be used".into()
             } else {
-                format!("it is in none of the cluster sets [{}]", names.join(","))
+                format!("it is not in any of these cluster sets: {}", names.join(", "))
             };
             (SchedulingState::Outside, reason)
         }

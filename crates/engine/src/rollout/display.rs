@@ -19,7 +19,7 @@ impl Display for ClusterState {
                 }
             }
             Self::Failed { deadline: Some(deadline) } => {
-                write!(f, "failed, counts as timed out from {deadline:.0}")
+                write!(f, "failed, times out at {deadline:.0}")
             }
             Self::Failed { deadline: None } => write!(f, "failed"),
             Self::TimedOut => write!(f, "did not succeed before its deadline"),
@@ -53,7 +53,7 @@ impl Display for Wait {
             Self::Quarantine { revision } => {
                 write!(f, "waits for a new revision, because {} is quarantined", revision.short())
             }
-            Self::Breach(breach) => write!(f, "waits because of {breach}"),
+            Self::Breach(breach) => write!(f, "waits because {breach}"),
             Self::Frozen { window, until } => {
                 write!(f, "waits for the freeze {window} to end at {until} at the earliest")
             }
@@ -77,12 +77,16 @@ impl Display for Wait {
 
 impl Display for Breach {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        write!(f, "too many failures in {}: {}, {} allowed", self.stage, self.failures, self.allowed)?;
+        write!(
+            f,
+            "too many clusters failed in {}: {} ({} allowed)",
+            self.stage, self.failures, self.allowed
+        )?;
         match self.reports_until {
             Some(until) => {
                 write!(
                     f,
-                    ", and late clusters may report until {until:.0} before the revision is quarantined"
+                    "; the revision is quarantined once late clusters have reported, at {until:.0} at the latest"
                 )
             }
             None => Ok(()),

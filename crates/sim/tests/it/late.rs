@@ -137,7 +137,8 @@ fn late_clusters_are_rolled_back_after_their_time_across_restarts_with_a_visible
     );
     let since = late_since(&world).unwrap();
     let until = since + seconds(60);
-    let wait = format!("late clusters may report until {until} before the revision is quarantined");
+    let wait =
+        format!("the revision is quarantined once late clusters have reported, at {until} at the latest");
     assert!(reported(&world).contains(&wait) && record(&world).hold.contains(&wait), "{}", reported(&world));
     world.keep_history();
     world.run_for(seconds(30)).unwrap();

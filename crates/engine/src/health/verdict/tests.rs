@@ -62,7 +62,7 @@ fn an_object_is_as_healthy_as_kstatus_says() {
     check(
         "x.io/v1/Widget",
         json!({"status": {"observedGeneration": 1}}),
-        "in progress: its controller has not seen generation 2",
+        "in progress: its controller has not observed generation 2 yet",
     );
     check(
         "x.io/v1/Widget",
@@ -87,7 +87,7 @@ fn a_workload_is_healthy_when_all_of_it_runs_as_its_spec_says() {
     let deployment = |status: &[(&str, i64)], want: &str| {
         check("apps/v1/Deployment", of(three(), status), want);
     };
-    let unseen = "in progress: its controller has not seen generation 2";
+    let unseen = "in progress: its controller has not observed generation 2 yet";
     for kind in ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"] {
         check(&format!("apps/v1/{kind}"), json!({}), unseen);
         check(&format!("apps/v1/{kind}"), json!({"status": {"observedGeneration": 1}}), unseen);
@@ -158,7 +158,7 @@ fn a_set_is_healthy_once_its_controller_has_seen_the_change() {
     };
     let rolled_out = |generation: i64| json!({"type": "PlacementRolledOut", "status": "True", "observedGeneration": generation});
     let reconciling = json!({"type": "Reconciling", "status": "True", "message": "1 of 2 clusters done"});
-    let unseen = ObjectHealth::InProgress("its controller has not seen generation 2".into());
+    let unseen = ObjectHealth::InProgress("its controller has not observed generation 2 yet".into());
     assert_eq!(set(json!([])), unseen);
     assert_eq!(set(json!([rolled_out(1)])), unseen);
     assert_eq!(set(json!([rolled_out(2)])), ObjectHealth::Current);

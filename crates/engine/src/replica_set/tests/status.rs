@@ -203,7 +203,7 @@ fn a_failed_rollout_is_stalled_and_one_under_way_is_reconciling() {
         let status = of(&[placement(works, 3, decision)]);
         let found = ["Reconciling", "Stalled", "ManifestworkApplied"].map(|type_| {
             let text = condition_text(&status, type_);
-            text.split(", ").next().unwrap().to_owned()
+            text.split([',', ';']).next().unwrap().to_owned()
         });
         assert_eq!(found, expected, "{decision:?}");
     };
@@ -223,7 +223,7 @@ fn a_failed_rollout_is_stalled_and_one_under_way_is_reconciling() {
     let breach =
         Breach { stage: "all".into(), failures: 1, allowed: 0, first: "c".into(), reports_until: None };
     let breached = RolloutDecision { breach: Some(breach), counts: moving, ..Default::default() };
-    let condition = "True Failed placement p: too many failures in all: 1";
+    let condition = "True Failed placement p: too many clusters failed in all: 1 (0 allowed)";
     check(&breached, ["False Failed", condition, &unexpected]);
     let revision = Hash("abc".into());
     let hold = Some(Wait::Quarantine { revision: revision.clone() });

@@ -63,7 +63,7 @@ fn a_breach_by_late_clusters_quarantines_once_it_was_on_record_while_they_could_
         assert_eq!((decision.late_since, decision.recheck), (Some(at(BACK)), Some(at(BACK) + DEADLINE)));
         let hold = decision.hold.unwrap();
         assert!(matches!(hold, Wait::Breach(_)), "nothing starts meanwhile: {hold}");
-        let until = "may report until 1970-01-01T00:13:00Z before the revision is quarantined";
+        let until = "once late clusters have reported, at 1970-01-01T00:13:00Z at the latest";
         assert!(hold.to_string().ends_with(until), "{hold}");
         assert_eq!([59, 60].map(|after| quarantine(&mut input, BACK + after)), [false, true]);
         assert_eq!(input.late_since, None, "the quarantine is the record from now on");

@@ -91,7 +91,7 @@ impl Hub {
 
     fn read(&self, what: &ObjectRef) -> Result<Option<Arc<Object>>, String> {
         if self.unread.contains(&what.gvk.kind.as_str()) {
-            return Err(format!("cannot read {}: its first list is not complete yet", what.gvk));
+            return Err(format!("cannot read {}: its objects have not been listed yet", what.gvk));
         }
         Ok(self.objects.get(&ObjectId::of(what)).cloned())
     }

@@ -61,7 +61,7 @@ fn a_kind_that_cannot_be_read_freezes_its_deletions_and_writes() {
     assert!(plan.apply.is_empty() && plan.inventory == hub.inventory);
     assert_eq!(
         plan.unread,
-        ["cannot read ConfigMap: its first list is not complete yet; if this persists, the definition of \
+        ["cannot read ConfigMap: its objects have not been listed yet; if this persists, the definition of \
              ConfigMap is missing"]
     );
 }

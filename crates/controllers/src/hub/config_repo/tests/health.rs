@@ -32,7 +32,7 @@ fn a_stage_that_is_not_healthy_holds_the_next() {
     let message = hub.commit(&[("web.yaml", WORKLOAD), ("addon.yaml", ADDON)]);
     assert!(message.starts_with("Reconciling WaitingForHealth: 000000000000 waits until "), "{message}");
     assert!(
-        message.ends_with(" for Deployment.apps config/web: its controller has not seen generation 1; later stages of the commit are not applied"),
+        message.ends_with(" for Deployment.apps config/web: its controller has not observed generation 1 yet; later stages of the commit are not applied"),
         "{message}"
     );
     let status = hub.status();
@@ -67,7 +67,7 @@ fn after_the_timeout_a_person_is_needed_and_a_better_commit_is_applied() {
     assert_eq!(
         hub.message(),
         "Stalled HealthTimeout: Deployment.apps config/web of 000000000000 did not become healthy within 1m: \
-         its controller has not seen generation 1; later stages of the commit are not applied"
+         its controller has not observed generation 1 yet; later stages of the commit are not applied"
     );
     hub.world.restart_operator();
     assert!(hub.run().starts_with("Stalled HealthTimeout"), "{}", hub.message());
