@@ -2,7 +2,6 @@
 //! process, a real API server as the hub, and an agent.
 
 use std::path::Path;
-use std::process::Command;
 
 use api::cluster::v1::ManagedCluster;
 use api::condition::Conditions as _;
@@ -14,7 +13,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::config::Kubeconfig;
 use object::{Metadata as _, Object};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use wheelwright::agent::{self, AgentOptions, Bootstrap};
 use wheelwright::apiserver::{Server, ServerOptions};
@@ -23,7 +22,7 @@ use wheelwright::shell::now;
 use crate::e2e::Repository;
 use crate::kube as real;
 use crate::running::Running;
-use crate::secrets::{branch, text};
+use crate::secrets::{branch, printed, text, wheelwright};
 use crate::sources::NAMESPACE;
 use crate::trace::{accept, client};
 use crate::wait::eventually;
@@ -68,6 +67,34 @@ spec:
       {{- end }}
 "#;
 
+/// An add-on with an encrypted value.
+const ADDON: &str = r#"apiVersion: addon.open-cluster-management.io/v1alpha1
+kind: AddOnTemplate
+metadata: {name: web-1}
+spec:
+  addonName: web
+  agentSpec:
+    workload:
+      manifests:
+      - apiVersion: v1
+        kind: Namespace
+        metadata: {name: web}
+      - apiVersion: v1
+        kind: Secret
+        metadata: {name: login, namespace: web}
+        stringData: {password: "{{ .Values.password_secret }}-addon"}
+---
+apiVersion: addon.open-cluster-management.io/v1alpha1
+kind: ClusterManagementAddOn
+metadata: {name: web}
+spec:
+  supportedConfigs:
+  - {group: addon.open-cluster-management.io, resource: addontemplates, defaultConfig: {name: web-1}}
+  installStrategy:
+    type: Placements
+    placements: [{name: all, namespace: team, rolloutStrategy: {type: All}}]
+"#;
+
 fn repository(dir: &Path) -> Repository {
     let mut repository = Repository::empty(dir);
     for (path, text) in [
@@ -75,6 +102,7 @@ fn repository(dir: &Path) -> Repository {
         ("base.yaml", BASE),
         ("charts/web/Chart.yaml", "{apiVersion: v2, name: web, version: 0.1.0}"),
         ("charts/web/templates/set.yaml", SET),
+        ("charts/web/templates/addon.yaml", ADDON),
         ("values.yaml", &text("corpus/encrypted_suffix.yaml")),
     ] {
         repository.write(path, text);
@@ -131,8 +159,16 @@ async fn secrets_of_a_commit_reach_their_cluster_and_the_hub_has_only_their_ciph
     eventually("the ConfigRepo exists", async || repos.get_opt("fleet").await.unwrap().is_some()).await;
     let report = json!({"branch": "reports", "snapshot": true, "interval": "1s"});
     let decryption = json!({"secretRef": {"name": "sops-keys"}});
-    let spec = json!({"secrets": "Sealed", "interval": "1s", "report": report, "decryption": decryption});
-    repos.patch("fleet", &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await.unwrap();
+    let edit = async |spec: Value| {
+        repos.patch("fleet", &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await.unwrap();
+    };
+    edit(json!({"interval": "1s", "report": report, "decryption": decryption})).await;
+    let args = ["plan", "--repo", &url, "--head", "main", "--hub", &kubeconfig, "-o", "json"];
+    let plan = printed(&wheelwright(dir.path(), &args, Some("keys/team.agekey")));
+    let names = "2 objects in plaintext: AddOnTemplate web-1, ManifestWorkReplicaSet team/settings; set";
+    assert!(plan.contains(names), "{plan}");
+    assert_hidden("the plan without encryption", &plan);
+    edit(json!({"secrets": "Sealed"})).await;
     let keys =
         json!({"metadata": {"name": "sops-keys"}, "stringData": {"team.agekey": text("keys/team.agekey")}});
     let secrets: Api<Secret> = Api::namespaced(admin.clone(), NAMESPACE);
@@ -140,19 +176,25 @@ async fn secrets_of_a_commit_reach_their_cluster_and_the_hub_has_only_their_ciph
 
     let spoke = client(&spoke.kubeconfig("admin", &["system:masters"]).unwrap()).await;
     let applied: Api<Secret> = Api::namespaced(spoke.clone(), "default");
-    let value = async |secret: &str, key: &str| {
-        let secret = applied.get_opt(secret).await.unwrap()?;
+    let of_addon: Api<Secret> = Api::namespaced(spoke.clone(), "web");
+    let value = async |secrets: &Api<Secret>, secret: &str, key: &str| {
+        let secret = secrets.get_opt(secret).await.unwrap()?;
         String::from_utf8(secret.data?.get(key)?.0.clone()).ok()
     };
     eventually("the cluster has the plaintext", async || {
-        value("s0", "v0").await.as_deref() == Some("canary-0-0")
-            && value("s1", "v999").await.as_deref() == Some("canary-1-999")
+        value(&applied, "s0", "v0").await.as_deref() == Some("canary-0-0")
+            && value(&applied, "s1", "v999").await.as_deref() == Some("canary-1-999")
+            && value(&of_addon, "login", "password").await.as_deref() == Some("canary-addon")
     })
     .await;
     let works: Api<ManifestWork> = Api::namespaced(admin.clone(), CLUSTER);
-    let work = async || works.list(&Default::default()).await.unwrap().items.remove(0);
-    eventually("the work is applied", async || work().await.holds("Applied")).await;
-    let before = work().await;
+    let works = async || works.list(&Default::default()).await.unwrap().items;
+    let are_applied =
+        |works: &[ManifestWork]| works.len() == 2 && works.iter().all(|work| work.holds("Applied"));
+    eventually("the works are applied", async || are_applied(&works().await)).await;
+    let generations =
+        |works: &[ManifestWork]| works.iter().map(|work| work.metadata.generation).collect::<Vec<_>>();
+    let before = works().await;
 
     // Another key of the agent rolls nothing out.
     let clusters: Api<ManagedCluster> = Api::all(admin.clone());
@@ -171,18 +213,19 @@ async fn secrets_of_a_commit_reach_their_cluster_and_the_hub_has_only_their_ciph
     let keys = |work: &ManifestWork| {
         work.annotation("gitops.wheelwright.dev/sealed-keys").unwrap_or_default().to_owned()
     };
-    eventually("the work has its keys for it", async || keys(&work().await).starts_with(&second)).await;
-    let after = work().await;
-    assert_eq!((before.metadata.generation, after.holds("Applied")), (after.metadata.generation, true));
+    eventually("the works have their keys for it", async || {
+        works().await.iter().all(|work| keys(work).starts_with(&second))
+    })
+    .await;
+    let after = works().await;
+    assert_eq!((generations(&before), are_applied(&after)), (generations(&after), true));
 
     repository
         .write("more.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: more, namespace: default}}");
     repository.edit("kustomization.yaml", "[base.yaml]", "[base.yaml, more.yaml]");
     let commit = repository.commit("two");
-    let args = ["plan", "--repo", &url, "--head", "main", "--hub", &kubeconfig];
-    let mut plan = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
-    let plan = plan.args(args).env("HOME", dir.path()).env_remove("SOPS_AGE_KEY_FILE").output().unwrap();
-    let plan = format!("{}{}", String::from_utf8_lossy(&plan.stdout), String::from_utf8_lossy(&plan.stderr));
+    let plan = printed(&wheelwright(dir.path(), &args, None));
+    assert!(!plan.contains("in plaintext"), "{plan}");
     assert_hidden("the plan", &plan);
     eventually("the commit is reported", async || {
         branch(&repository.path, "reports").is_some_and(|text| text.contains(&commit))
@@ -195,7 +238,7 @@ async fn secrets_of_a_commit_reach_their_cluster_and_the_hub_has_only_their_ciph
     let stored = bytes_below(&hub.path("etcd"));
     let stored = String::from_utf8_lossy(&stored);
     assert!(
-        stored.contains("ManifestWorkReplicaSet") && stored.contains("v999"),
+        ["ManifestWorkReplicaSet", "v999", "AddOnTemplate", "login"].iter().all(|text| stored.contains(text)),
         "the search finds what is there"
     );
     assert_hidden("etcd", &stored);

@@ -25,13 +25,13 @@ pub(crate) fn text(path: &str) -> String {
     std::fs::read_to_string(recorded(path)).unwrap()
 }
 
-fn wheelwright(dir: &Path, args: &[&str], key: Option<&str>) -> Output {
+pub(crate) fn wheelwright(dir: &Path, args: &[&str], key: Option<&str>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
     command.args(args).env("HOME", dir).env_remove("SOPS_AGE_KEY").env_remove("SOPS_AGE_KEY_FILE");
     command.envs(key.map(|key| ("SOPS_AGE_KEY_FILE", recorded(key)))).output().unwrap()
 }
 
-fn printed(output: &Output) -> String {
+pub(crate) fn printed(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 

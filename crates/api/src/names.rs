@@ -287,7 +287,8 @@ pub const CLEANUP_PRIORITY_ANNOTATION: &str = "open-cluster-management.io/cleanu
 pub const MANAGED_NAMESPACE_LABEL_PREFIX: &str = "clusterset.open-cluster-management.io/";
 /// Prefix of annotations that an agent writes to its ManagedCluster.
 pub const AGENT_ANNOTATION_PREFIX: &str = "agent.open-cluster-management.io/";
-/// On a Secret in a set: `plain` if its values are not encrypted. The operator sets `sealed` on encrypted Secrets.
+/// On a Secret in a set or a template: `plain` if its values are not encrypted. The operator sets `sealed` on encrypted
+/// Secrets.
 pub const SECRET_ANNOTATION: &str = "gitops.wheelwright.dev/secret";
 /// The value of [`SECRET_ANNOTATION`] of a Secret whose values need no encryption.
 pub const PLAIN_SECRET: &str = "plain";

@@ -18,11 +18,13 @@ use api::names::replica_set_conditions::PLACEMENT_ROLLED_OUT;
 use api::names::{CONFIG_REPO_ANNOTATION, PLAIN_SECRET, SECRET_ANNOTATION};
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
+use controllers::sealing::manifests_at;
 use engine::addon::progress::COMPLETED;
 use engine::changes::field_changes;
 use engine::plural::counted;
 use engine::sync::ObjectId;
-use object::{Gvk, Key, Metadata as _, Object};
+use object::{Key, Metadata as _, Object};
+use serde_json::Value;
 use store::Store;
 
 /// Maximum number of objects that a warning names.
@@ -50,16 +52,15 @@ pub(super) fn object(id: &ObjectId, (before, after): &Sides) -> Option<ObjectCha
     (!is_same).then(|| ObjectChange { object: id.to_string(), change, repo, moved_from, fields })
 }
 
-/// Returns a warning that names the sets that the commit writes with plaintext Secrets; `None` if there are none.
+/// Returns a warning that names the objects that the commit writes with plaintext Secrets for clusters; `None` if
+/// there are none.
 pub(super) fn plaintext(applied: &BTreeMap<ObjectId, Sides>) -> Option<String> {
     let written = applied.iter().filter(|(id, sides)| object(id, sides).is_some());
-    let written = written.filter_map(|(_, (_, after))| after.as_ref());
-    let sets = written.filter(|object| object.gvk() == Gvk::of::<ManifestWorkReplicaSet>());
-    let sets = sets.filter_map(|object| object.to_typed::<ManifestWorkReplicaSet>().ok());
-    let is_plaintext = |set: &ManifestWorkReplicaSet| {
-        seal::has_plaintext(&set.spec.manifest_work_template.workload.manifests)
-    };
-    let names: Vec<String> = sets.filter(is_plaintext).map(|set| Key::of(&set).to_string()).collect();
+    let written = written.filter_map(|(_, (_, after))| after.as_deref());
+    let names = written
+        .filter(|object| has_plaintext(object))
+        .map(|object| format!("{} {}", object.kind(), object.key()));
+    let names: Vec<String> = names.collect();
     let shown = names.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
     let rest = names.len().saturating_sub(MAX_NAMED);
     let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
@@ -67,9 +68,15 @@ pub(super) fn plaintext(applied: &BTreeMap<ObjectId, Sides>) -> Option<String> {
         format!(
             "the hub stores the Secrets of {} in plaintext: {shown}{more}; set spec.secrets: Sealed in the ConfigRepo, or annotate the \
              Secrets with {SECRET_ANNOTATION}: {PLAIN_SECRET}",
-            counted(names.len(), "ManifestWorkReplicaSet")
+            counted(names.len(), "object")
         )
     })
+}
+
+/// Returns true if an object has plaintext Secrets for clusters.
+fn has_plaintext(object: &Object) -> bool {
+    let manifests = manifests_at(&object.gvk()).and_then(|at| object.at(&["spec"])?.pointer(at)?.as_array());
+    seal::has_plaintext(manifests.into_iter().flatten().filter_map(Value::as_object))
 }
 
 /// Returns the ConfigRepo that owns an object.

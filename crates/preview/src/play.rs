@@ -141,7 +141,7 @@ pub(super) fn preview_of(
         return Ok((refused, PreviewScope::default()));
     }
     let mut repos = of_same_source(all::<ConfigRepo>(&hub), &repo);
-    let mut runner = Runner::new(scope);
+    let mut runner = Runner::new(scope, &hub);
     (runner.seeds, runner.keys) = (commit.seeds.clone(), commit.keys.clone());
     for repo in &mut repos {
         assume_health(&mut hub, repo, now);

@@ -106,7 +106,7 @@ pub fn with_commits(
     now: Timestamp,
 ) -> Result<Vec<Arc<Object>>, PreviewError> {
     let mut hub = snapshot.load(&PreviewScope::All, now);
-    let mut runner = Runner::for_commits();
+    let mut runner = Runner::for_commits(&hub);
     for (key, commit) in commits {
         let repo = get::<ConfigRepo>(&hub, key).ok_or_else(|| PreviewError::NoRepo(key.clone()))?;
         let at_once = json!({

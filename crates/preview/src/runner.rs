@@ -8,17 +8,22 @@ use jiff::{SignedDuration, Timestamp};
 use super::error::PreviewError;
 use super::scope::PreviewScope;
 use crate::execute::{Branches, Servers, execute, path};
+use crate::fleet::all;
 use crate::watch::read;
+use api::Manifest;
+use api::addon::v1alpha1::AddOnTemplate;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory};
-use controllers::sealing::Sealing;
+use api::work::v1alpha1::ManifestWorkReplicaSet;
+use controllers::sealing::{SealedSecrets, Sealing};
 use engine::sync::ObjectId;
 use object::duration::later;
 use object::tree::Checkout;
-use object::{Gvk, Key, KeyFiles, Object, ObjectRef, Seed};
+use object::{Gvk, Key, KeyFiles, Metadata as _, Object, ObjectRef, Seed};
 use reconcile::{
     Act, Action, Command, Controller, Dispatcher, DispatcherLimits, Outcome, Register, Representation, Scope,
     Site, Source, Subresource, WatchedKind,
 };
+use seal::Owner;
 use store::{Store, Watch, WatchEventType};
 
 /// The controllers plan all effects of one instant together, at the next instant. Otherwise an add-on's plan,
@@ -78,22 +83,23 @@ impl Register for Registrar<'_> {
 }
 
 impl Runner {
-    pub(super) fn new(scope: &PreviewScope) -> Self {
+    /// Returns a runner for a hub with these objects.
+    pub(super) fn new(scope: &PreviewScope, hub: &Store) -> Self {
         let is_run: fn(&str) -> bool = match scope {
             PreviewScope::All => |controller| !EXCLUDED.contains(&controller),
             PreviewScope::Only(_) => |controller| !EXCLUDED.contains(&controller) && controller != LABELS,
         };
-        Self::with_controllers(is_run, scope.clone())
+        Self::with_controllers(is_run, scope.clone(), hub)
     }
 
     /// Returns a runner with only the controller that applies commits.
-    pub(super) fn for_commits() -> Self {
-        Self::with_controllers(|controller| controller == APPLIES, PreviewScope::All)
+    pub(super) fn for_commits(hub: &Store) -> Self {
+        Self::with_controllers(|controller| controller == APPLIES, PreviewScope::All, hub)
     }
 
-    fn with_controllers(is_run: fn(&str) -> bool, scope: PreviewScope) -> Self {
+    fn with_controllers(is_run: fn(&str) -> bool, scope: PreviewScope, hub: &Store) -> Self {
         let mut dispatcher = Dispatcher::new(LIMITS, false);
-        dispatcher.set_settings(Sealing::Preview);
+        dispatcher.set_settings(Sealing::Preview(Arc::new(sealed_secrets(hub))));
         controllers::hub(&mut Registrar { dispatcher: &mut dispatcher, is_run });
         Self {
             dispatcher,
@@ -217,6 +223,20 @@ impl Runner {
         }
         outcome
     }
+}
+
+/// Returns the encrypted Secrets in the sets and templates of a hub.
+fn sealed_secrets(hub: &Store) -> SealedSecrets {
+    let sealed = |manifests: Vec<Manifest>| manifests.into_iter().filter(seal::is_sealed).collect();
+    let sets = all::<ManifestWorkReplicaSet>(hub).map(|set| {
+        let owner = Owner::Set(Key::of(&set));
+        (owner, sealed(set.spec.manifest_work_template.workload.manifests))
+    });
+    let templates = all::<AddOnTemplate>(hub).map(|template| {
+        let owner = Owner::Template(template.name().to_owned());
+        (owner, sealed(template.spec.agent_spec.workload.manifests))
+    });
+    sets.chain(templates).collect()
 }
 
 /// Returns the commit's object that an action writes or deletes.

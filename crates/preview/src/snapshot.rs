@@ -51,8 +51,9 @@ impl HubSnapshot {
     /// # Errors
     /// Fails if the controllers never come to rest on an empty hub.
     pub fn kinds_of_controllers(now: Timestamp) -> Result<BTreeSet<Gvk>, PreviewError> {
-        let mut runner = Runner::new(&PreviewScope::All);
-        runner.settle(&mut Self::default().load(&PreviewScope::All, now), now)?;
+        let mut hub = Self::default().load(&PreviewScope::All, now);
+        let mut runner = Runner::new(&PreviewScope::All, &hub);
+        runner.settle(&mut hub, now)?;
         let mut kinds = runner.kinds;
         kinds.insert(Gvk::of::<CustomResourceDefinition>());
         Ok(kinds)

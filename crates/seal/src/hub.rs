@@ -8,9 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 use crate::cipher::{KEY, derived, encrypted, mac};
 use crate::identity::{Identity, Recipient};
 use crate::keys;
-use crate::secret::{self, MAX_VALUES, is_plain, is_secret, named};
+use crate::owner::Owner;
+use crate::secret::{self, MAX_VALUES, Place, is_plain, is_secret, named};
 use api::Manifest;
-use api::names::{SEALED_SECRET, SECRET_ANNOTATION};
+use api::names::{PLAIN_SECRET, SEALED_SECRET, SECRET_ANNOTATION};
 use object::Key;
 
 /// The secret of a hub.
@@ -34,14 +35,14 @@ impl HubKey {
         Self { macs: part("macs"), values: part("values"), ephemeral: part("ephemeral") }
     }
 
-    /// Encrypts the values of the Secrets in a set, except those that say that they need no encryption.
+    /// Encrypts the values of the Secrets in a set or a template, except those that say that they need no encryption.
     ///
     /// # Errors
     /// Returns the Secret and the name of the value that cannot be encrypted.
-    pub fn seal(&self, set: &Key, manifests: &mut [Manifest]) -> Result<(), String> {
+    pub fn seal(&self, owner: &Owner, manifests: &mut [Manifest]) -> Result<(), String> {
         let secrets = manifests.iter_mut().filter(|manifest| is_secret(manifest) && !is_plain(manifest));
         for manifest in secrets {
-            self.seal_secret(set, manifest).map_err(|reason| format!("{} {reason}", named(manifest)))?;
+            self.seal_secret(owner, manifest).map_err(|reason| format!("{} {reason}", named(manifest)))?;
         }
         match keys::sealed(manifests).count() {
             0..=MAX_VALUES => Ok(()),
@@ -49,10 +50,18 @@ impl HubKey {
         }
     }
 
-    fn seal_secret(&self, set: &Key, manifest: &mut Manifest) -> Result<(), String> {
+    fn seal_secret(&self, owner: &Owner, manifest: &mut Manifest) -> Result<(), String> {
         if secret::is_sealed(manifest) {
             let reason = "which only the operator sets; remove the annotation";
             return Err(format!("has the annotation {SECRET_ANNOTATION}: {SEALED_SECRET}, {reason}"));
+        }
+        if let Owner::Template(_) = owner
+            && let Some(field) = secret::variable(manifest)
+        {
+            return Err(format!(
+                "has a variable in {field}, which cannot be replaced in an encrypted Secret; remove the variable, or \
+                 annotate the Secret with {SECRET_ANNOTATION}: {PLAIN_SECRET}"
+            ));
         }
         let plain = secret::take_plaintext(manifest)?;
         secret::mark(manifest, true);
@@ -64,20 +73,20 @@ impl HubKey {
             (object.namespace().to_owned(), object.name().to_owned())
         };
         let sealed = plain.into_iter().map(|(key, plain)| {
-            let context = secret::context(&namespace, &name, &key);
-            let mac = mac(&self.macs, [place(set).as_bytes(), &context, &plain]);
-            let sealed = encrypted(&self.key_of(set, &context, &mac), &context, &plain);
+            let context = owner.context(Place { namespace: &namespace, secret: &name, name: &key });
+            let mac = mac(&self.macs, [context.as_slice(), &plain]);
+            let sealed = encrypted(&self.key_of(&context, &mac), &[], &plain);
             (key, secret::value(&mac, &sealed))
         });
         manifest.insert("data".into(), sealed.collect::<serde_json::Map<_, _>>().into());
         Ok(())
     }
 
-    /// Returns the annotation of a work with the keys of its encrypted values. `set` has encrypted them. The keys of
-    /// values that another set encrypted are useless.
-    pub fn keys(&self, set: &Key, work: &Key, manifests: &[Manifest], recipient: &Recipient) -> String {
+    /// Returns the annotation of a work with the keys of its encrypted values. The keys of values that were not
+    /// encrypted for this owner are useless.
+    pub fn keys(&self, owner: &Owner, work: &Key, manifests: &[Manifest], recipient: &Recipient) -> String {
         let keys = keys::sealed(manifests).map(|value| {
-            value.parts.as_ref().map_or([0; KEY], |(mac, _)| self.key_of(set, &value.context(), mac))
+            value.parts.as_ref().map_or([0; KEY], |(mac, _)| self.key_of(&owner.context(value.place), mac))
         });
         let keys = keys.collect::<Vec<_>>().concat();
         let context = keys::context(work, manifests);
@@ -91,12 +100,7 @@ impl HubKey {
     }
 
     /// Returns the key of a value.
-    fn key_of(&self, set: &Key, context: &[u8], of_plain: &[u8; KEY]) -> [u8; KEY] {
-        mac(&self.values, [place(set).as_bytes(), context, of_plain])
+    fn key_of(&self, context: &[u8], of_plain: &[u8; KEY]) -> [u8; KEY] {
+        mac(&self.values, [context, of_plain])
     }
-}
-
-/// Returns the set that encrypts a value as it is in the derivation of keys.
-fn place(set: &Key) -> String {
-    format!("ManifestWorkReplicaSet {set}")
 }

@@ -21,7 +21,7 @@ pub(crate) fn sealed(manifests: &[Manifest]) -> impl Iterator<Item = SealedValue
 pub(crate) fn context(work: &Key, manifests: &[Manifest]) -> Vec<u8> {
     let mut parts: Vec<Vec<u8>> = [FORMAT, &work.namespace, &work.name].map(|text| text.into()).into();
     for value in sealed(manifests) {
-        parts.push(value.context());
+        parts.push(value.place.context());
         parts.push(value.parts.map(|(mac, _)| mac.to_vec()).unwrap_or_default());
     }
     encoded(parts.iter().map(Vec::as_slice))
@@ -68,9 +68,9 @@ fn open_secret<'k>(
     let opened: Vec<_> = values(manifest)
         .map(|value| {
             let plain = keys.next().zip(value.parts.as_ref()).and_then(|(key, (_, sealed))| {
-                decrypted(key, &value.context(), sealed).map(|plain| STANDARD.encode(plain).into())
+                decrypted(key, &[], sealed).map(|plain| STANDARD.encode(plain).into())
             });
-            (value.name.to_owned(), plain)
+            (value.place.name.to_owned(), plain)
         })
         .collect();
     let mut data = serde_json::Map::new();

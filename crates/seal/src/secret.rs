@@ -11,9 +11,6 @@ use api::names::{PLAIN_SECRET, SEALED_SECRET, SECRET_ANNOTATION};
 /// Maximum number of encrypted values in a work. Their keys take 175 kB of the 256 KiB of all annotations.
 pub const MAX_VALUES: usize = 4096;
 
-/// The version of the format, which is part of what is authenticated.
-const FORMAT: &[u8] = b"gitops.wheelwright.dev/sealed/v1";
-
 /// Returns true if a manifest is a Secret.
 pub fn is_secret(manifest: &Manifest) -> bool {
     text(manifest, "apiVersion") == "v1" && text(manifest, "kind") == "Secret"
@@ -35,8 +32,8 @@ pub fn has_sealed(manifests: &[Manifest]) -> bool {
 }
 
 /// Returns true if the values of a Secret among manifests are neither encrypted nor declared as plain.
-pub fn has_plaintext(manifests: &[Manifest]) -> bool {
-    manifests.iter().any(|manifest| is_secret(manifest) && !is_sealed(manifest) && !is_plain(manifest))
+pub fn has_plaintext<'a>(manifests: impl IntoIterator<Item = &'a Manifest>) -> bool {
+    manifests.into_iter().any(|manifest| is_secret(manifest) && !is_sealed(manifest) && !is_plain(manifest))
 }
 
 /// Replaces encrypted values with the values in the live Secrets of the same name, for a preview without the key of
@@ -55,37 +52,36 @@ pub fn keep_live(manifests: &mut [Manifest], live: &[Manifest]) {
     }
 }
 
-/// An encrypted value, with its place.
-pub(crate) struct SealedValue<'a> {
+/// The place of a value.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) secret: &'a str,
     pub(crate) name: &'a str,
+}
+
+impl Place<'_> {
+    /// Returns the place as it is authenticated with the keys of a work.
+    pub(crate) fn context(self) -> Vec<u8> {
+        encoded([self.namespace, self.secret, self.name].map(str::as_bytes))
+    }
+}
+
+/// An encrypted value.
+pub(crate) struct SealedValue<'a> {
+    pub(crate) place: Place<'a>,
     /// The MAC of the plaintext, from which its key is derived; `None` if the value is malformed.
     pub(crate) parts: Option<([u8; KEY], Vec<u8>)>,
 }
 
-impl SealedValue<'_> {
-    /// Returns what is authenticated with the ciphertext.
-    pub(crate) fn context(&self) -> Vec<u8> {
-        context(self.namespace, self.secret, self.name)
-    }
-}
-
-/// Returns the place of a value as it is authenticated with the ciphertext.
-pub(crate) fn context(namespace: &str, secret: &str, name: &str) -> Vec<u8> {
-    encoded([FORMAT, namespace.as_bytes(), secret.as_bytes(), name.as_bytes()])
-}
-
 /// Returns the encrypted values of a Secret, in the order of their names.
 pub(crate) fn values(secret: &Manifest) -> impl Iterator<Item = SealedValue<'_>> {
-    let [namespace, name] = ["namespace", "name"].map(|field| metadata(secret, field));
+    let [namespace, secret_name] = ["namespace", "name"].map(|field| metadata(secret, field));
     let data = secret.get("data").and_then(Value::as_object).into_iter().flatten();
     let mut data: Vec<_> = data.collect();
     data.sort_by_key(|(name, _)| *name);
-    data.into_iter().map(move |(value_name, value)| SealedValue {
-        namespace,
-        secret: name,
-        name: value_name,
+    data.into_iter().map(move |(name, value)| SealedValue {
+        place: Place { namespace, secret: secret_name, name },
         parts: value.as_str().and_then(parts),
     })
 }
@@ -99,6 +95,21 @@ fn parts(value: &str) -> Option<([u8; KEY], Vec<u8>)> {
 /// Returns an encrypted value as it is in the data of a Secret.
 pub(crate) fn value(mac: &[u8; KEY], sealed: &[u8]) -> Value {
     STANDARD.encode([mac.as_slice(), sealed].concat()).into()
+}
+
+/// Returns the field of a Secret with a variable of an AddOnTemplate that encryption would keep from being replaced:
+/// its name, or a value or the name of a value.
+pub(crate) fn variable(secret: &Manifest) -> Option<String> {
+    let is_variable = |text: &str| text.contains("{{");
+    if is_variable(metadata(secret, "name")) {
+        return Some("metadata.name".into());
+    }
+    ["data", "stringData"].into_iter().find_map(|field| {
+        let mut values = secret.get(field)?.as_object()?.iter();
+        let (name, _) =
+            values.find(|(name, value)| is_variable(name) || value.as_str().is_some_and(is_variable))?;
+        Some(format!("{field}.{name}"))
+    })
 }
 
 /// Takes the plaintext of a Secret, in the order of the names.

@@ -22,8 +22,12 @@ fn manifests() -> Vec<Manifest> {
     all.into()
 }
 
-fn set() -> Key {
-    Key::namespaced("fleet", "settings")
+fn of_set(name: &str) -> Owner {
+    Owner::Set(Key::namespaced("fleet", name))
+}
+
+fn set() -> Owner {
+    of_set("settings")
 }
 
 fn work() -> Key {
@@ -82,8 +86,11 @@ fn equal_input_gives_equal_ciphertext_and_everything_else_changes_it() {
     assert_eq!(value(&all, 1, "password"), value(&changed, 1, "password"), "only the changed value");
     assert_ne!(value(&all, 1, "user"), value(&all, 3, "user"), "another Secret");
     let mut moved = manifests();
-    hub.seal(&Key::namespaced("fleet", "other"), &mut moved).unwrap();
+    hub.seal(&of_set("other"), &mut moved).unwrap();
     assert_ne!(value(&all, 1, "user"), value(&moved, 1, "user"), "another set");
+    let mut of_template = manifests();
+    hub.seal(&Owner::Template("fleet/settings".into()), &mut of_template).unwrap();
+    assert_ne!(value(&all, 1, "user"), value(&of_template, 1, "user"), "a template");
     let mut of_other = manifests();
     HubKey::new(&[3; 32]).seal(&set(), &mut of_other).unwrap();
     assert_ne!(value(&all, 1, "user"), value(&of_other, 1, "user"), "another hub");
@@ -134,12 +141,55 @@ fn moved_ciphertext_is_refused() {
 #[test]
 fn the_hub_hands_out_no_key_of_a_value_that_another_set_sealed() {
     let (all, _) = sealed();
-    let thief = Key::namespaced("fleet", "thief");
-    let keys = HubKey::new(&[1; 32]).keys(&thief, &work(), &all, &identity(2).recipient());
+    let keys = HubKey::new(&[1; 32]).keys(&of_set("thief"), &work(), &all, &identity(2).recipient());
     let refused = refusals(&work(), Some(&keys), &all, &[identity(2)]);
     let why =
         "cannot decrypt the Secret shop/db: the value \"password\" was changed or belongs to another object";
     assert_eq!((refused.len(), refused[0].as_str()), (2, why));
+}
+
+#[test]
+fn a_secret_of_a_template_is_opened_in_another_namespace_but_not_for_another_template() {
+    let (hub, template) = (HubKey::new(&[1; 32]), Owner::Template("web-1".into()));
+    let mut moved = manifests();
+    hub.seal(&template, &mut moved).unwrap();
+    for secret in &mut moved {
+        secret["metadata"]["namespace"] = "agents".into();
+    }
+    let refused = |owner: &Owner| {
+        let keys = hub.keys(owner, &work(), &moved, &identity(2).recipient());
+        refusals(&work(), Some(&keys), &moved, &[identity(2)])
+    };
+    assert_eq!(refused(&template), Vec::<String>::new());
+    assert_eq!(refused(&Owner::Template("web-2".into())).len(), 2);
+    assert_eq!(refused(&set()).len(), 2);
+}
+
+#[test]
+fn a_variable_that_a_template_could_not_replace_is_refused() {
+    type Edit = fn(&mut Manifest);
+    let sealed = |owner: &Owner, edit: Edit| {
+        let mut all = manifests();
+        edit(&mut all[1]);
+        HubKey::new(&[1; 32]).seal(owner, &mut all)
+    };
+    let edits: [(&str, Edit); 4] = [
+        ("metadata.name", |secret| secret["metadata"]["name"] = "db-{{CLUSTER_NAME}}".into()),
+        ("data.password", |secret| secret["data"]["password"] = "{{PASSWORD}}".into()),
+        ("stringData.user", |secret| secret["stringData"]["user"] = "canary {{CLUSTER_NAME}}".into()),
+        ("stringData.{{KEY}}", |secret| secret["stringData"]["{{KEY}}"] = "canary".into()),
+    ];
+    let template = Owner::Template("web-1".into());
+    for (field, edit) in edits {
+        let error = sealed(&template, edit).unwrap_err();
+        let why = format!("has a variable in {field}, which cannot be replaced in an encrypted Secret;");
+        assert!(error.contains(&why) && !error.contains("canary"), "{error}");
+    }
+    assert_eq!(
+        sealed(&template, |secret| secret["metadata"]["namespace"] = "{{INSTALL_NAMESPACE}}".into()),
+        Ok(())
+    );
+    assert_eq!(sealed(&set(), edits[2].1), Ok(()), "a set has no variables");
 }
 
 #[test]

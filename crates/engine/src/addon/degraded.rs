@@ -20,6 +20,9 @@ pub(super) const WORKLOAD_FAILED: &str = "WorkloadFailed";
 /// The reason when the API server of the cluster rejects an object.
 pub(super) const MANIFEST_REJECTED: &str = "AddonManifestAppliedFailed";
 
+/// The reason when the Secrets of a work cannot be encrypted for its cluster.
+pub(super) const SECRETS_NOT_ENCRYPTED: &str = "SecretsNotEncrypted";
+
 /// Returns the condition `Degraded`; `None` until the agent has reported on the current works, for example after
 /// a takeover from OCM's add-on manager.
 ///
@@ -33,6 +36,7 @@ pub fn condition(host: &Host, error: Option<&str>, works: &WorksStatus) -> Optio
     }
     match (error, works) {
         (Some(message), _) => degraded("ManifestWorkApplyFailed", message),
+        (None, WorksStatus::Unsealed(message)) => degraded(SECRETS_NOT_ENCRYPTED, message),
         (None, WorksStatus::Refused(message)) => degraded(MANIFEST_REJECTED, message),
         (None, WorksStatus::Failed(message)) => degraded(WORKLOAD_FAILED, message),
         (None, WorksStatus::NotReady(message) | WorksStatus::NotHealthy(message)) => {
@@ -48,7 +52,7 @@ pub fn condition(host: &Host, error: Option<&str>, works: &WorksStatus) -> Optio
 
 /// Returns true if this `Degraded` reason comes from the works of an add-on.
 pub fn is_by_works(reason: &str) -> bool {
-    [MANIFEST_REJECTED, WORKLOAD_FAILED, PROBE_UNAVAILABLE].contains(&reason)
+    [SECRETS_NOT_ENCRYPTED, MANIFEST_REJECTED, WORKLOAD_FAILED, PROBE_UNAVAILABLE].contains(&reason)
 }
 
 /// Returns the conditions of an add-on if the API server refuses a work or a permission of its agent. Whoever

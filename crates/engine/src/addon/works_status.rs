@@ -9,6 +9,8 @@ pub enum WorksStatus {
     OtherConfig,
     /// The agent has not reported on a work or workload; the text names it.
     Unreported(String),
+    /// The Secrets of a work cannot be encrypted for its cluster; the text says which and why.
+    Unsealed(String),
     /// Not every work is applied, or not every object exists; the text says which and why.
     NotReady(String),
     /// The API server of the cluster rejects an object; the text is the agent's message.

@@ -99,15 +99,27 @@ fn a_plan_warns_about_the_plaintext_secrets_that_a_commit_brings() {
         let mut files = set("1");
         let text = String::from_utf8(files.file("set.yaml").unwrap().to_vec()).unwrap();
         let mut object: Value = serde_json::from_str(&text).unwrap();
-        object["spec"]["manifestWorkTemplate"]["workload"]["manifests"] = json!([secret]);
-        files.insert("set.yaml", object.to_string().into_bytes());
+        let workload = json!({"manifests": [secret]});
+        object["spec"]["manifestWorkTemplate"]["workload"] = workload.clone();
+        let template = json!({
+            "apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "AddOnTemplate",
+            "metadata": {"name": "web"}, "spec": {"addonName": "web", "agentSpec": {"workload": workload}},
+        });
+        let work = json!({
+            "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+            "metadata": {"name": "w", "namespace": "c1"}, "spec": {"workload": workload},
+        });
+        for (path, object) in [("set.yaml", object), ("template.yaml", template), ("work.yaml", work)] {
+            files.insert(path, object.to_string().into_bytes());
+        }
         files
     };
     assert!(previewed(&world, &commit(1, with_secret(PLAIN_SECRET))).warnings.is_empty());
     let first = commit(1, with_secret(""));
     let warnings = previewed(&world, &first).warnings;
     let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
-    let start = "the hub stores the Secrets of 1 ManifestWorkReplicaSet in plaintext: config/settings; set spec.secrets: Sealed";
+    let start = "the hub stores the Secrets of 3 objects in plaintext: AddOnTemplate web, ManifestWork c1/w, \
+                 ManifestWorkReplicaSet config/settings; set spec.secrets: Sealed";
     assert!(warning.starts_with(start) && !warning.contains("c2VjcmV0"), "{warning}");
     apply(&mut world, &first);
     let mut second = with_secret("");

@@ -21,7 +21,6 @@ use std::process::ExitCode;
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
 use api::names::{OPERATOR, SYSTEM_NAMESPACE};
-use api::work::v1alpha1::ManifestWorkReplicaSet;
 use finding::{Finding, Health, all};
 use hub::ExaminedHub;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -97,9 +96,7 @@ async fn examine(hub: &ExaminedHub) -> Result<Vec<Finding>, CommandError> {
     if hub.serves::<RolloutPolicy>() {
         findings.extend(profile::examine(hub).await);
     }
-    if hub.serves::<ManifestWorkReplicaSet>() {
-        findings.extend(secrets::examine(hub).await);
-    }
+    findings.extend(secrets::examine(hub).await);
     if hub.serves_fleet() {
         findings.extend(rollouts::examine(hub).await);
     }

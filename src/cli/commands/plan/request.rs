@@ -171,8 +171,8 @@ fn sealed_values(repos: &[ConfigRepo]) -> Option<String> {
     let sealed = repos.iter().find(|repo| repo.spec.secrets != SecretHandling::Plain)?;
     let name = Key::of(sealed);
     Some(format!(
-        "the ConfigRepo {name} encrypts Secrets in ManifestWorkReplicaSets; a plan has no key, so it shows no changes of \
-         their existing values"
+        "the ConfigRepo {name} encrypts Secrets for clusters; a plan has no key, so it shows no changes of their existing \
+         values"
     ))
 }
 

@@ -96,9 +96,9 @@ pub struct ConfigRepoSpec {
     /// such a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decryption: Option<Decryption>,
-    /// Encryption of the Secrets in ManifestWorkReplicaSets. `Plain`: they are not encrypted. `Sealed`: the hub stores
-    /// ciphertext, and only the agents of their clusters can decrypt it. A Secret with the annotation
-    /// `gitops.wheelwright.dev/secret: plain` is not encrypted. Secrets in AddOnTemplates and ManifestWorks need this
+    /// Encryption of the Secrets in ManifestWorkReplicaSets and AddOnTemplates. `Plain`: they are not encrypted.
+    /// `Sealed`: the hub stores ciphertext, and only the agents of their clusters can decrypt it. A Secret with the
+    /// annotation `gitops.wheelwright.dev/secret: plain` is not encrypted. Secrets in ManifestWorks need this
     /// annotation.
     #[serde(default)]
     pub secrets: SecretHandling,
@@ -443,7 +443,7 @@ open_enum! {
 }
 
 open_enum! {
-    /// Encryption of the Secrets in ManifestWorkReplicaSets.
+    /// Encryption of the Secrets in ManifestWorkReplicaSets and AddOnTemplates.
     pub enum SecretHandling {
         /// They are not encrypted.
         Plain = "Plain",

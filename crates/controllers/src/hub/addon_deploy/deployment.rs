@@ -8,6 +8,7 @@ use k8s_openapi::api::rbac::v1::RoleBinding;
 
 use super::index::ReadContents;
 use crate::rollout_policy::{self, RolloutOwner, of_people};
+use crate::sealing::WorkKeys;
 use addon_lifecycle::{Permissions, WantedPermissions, deploy, finish, hold, read_live};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
@@ -23,6 +24,7 @@ use engine::addon::works_status::WorksStatus;
 use engine::addon::{config_refs, snapshot, template};
 use object::{Key, Metadata as _, Object};
 use reconcile::{Plan, Read, StatusWrite, View};
+use seal::Owner;
 
 /// Delay for a snapshot that exists on the hub but is not in the cache yet.
 const SNAPSHOT_RECHECK: SignedDuration = SignedDuration::from_secs(1);
@@ -44,7 +46,7 @@ pub(super) struct AddOnDeployment {
     pub(super) sources: Result<Option<Arc<Sources>>, AddOnError>,
     wanted_permissions: WantedPermissions,
     permissions: Permissions,
-    /// The health that the works report.
+    /// The health that the works report, or the reason that they cannot be written.
     pub(super) works_status: WorksStatus,
 }
 
@@ -144,11 +146,16 @@ impl AddOnDeployment {
     }
 
     /// Plans the deployment. `deployed` is the time of the hub's first write for the rollout.
-    pub(super) fn plan(&self, deployed: Option<Timestamp>, now: Timestamp) -> Plan {
+    pub(super) fn plan(
+        &mut self,
+        deployed: Option<Timestamp>,
+        view: &impl View,
+        now: Timestamp,
+    ) -> Read<Plan> {
         let mut plan = Plan::nothing();
         if !self.cluster.spec.hub_accepts_client {
             plan.step(self.permissions.revoke());
-            return plan;
+            return Ok(plan);
         }
         let mut new = ManagedClusterAddOn::clone(&self.live.addon);
         let mut outcome = DeployOutcome { empty: Ok(Vec::new()), deployed: None, misses_works: false };
@@ -156,13 +163,19 @@ impl AddOnDeployment {
             Ok(Some(sources)) => {
                 registration::fill(&mut new, sources);
                 match self.parts(sources) {
-                    Ok(parts) => {
+                    Ok(mut parts) => {
                         if let Some(held) = hold(&self.live, &parts) {
-                            return held;
+                            return Ok(held);
                         }
                         outcome.empty = Ok(self.live.empty(&parts));
                         outcome.misses_works = self.misses_works(&parts);
-                        plan = deploy(&self.live, &parts, &self.permissions, &self.wanted_permissions);
+                        match self.add_keys(&mut parts, view)? {
+                            Ok(()) => {
+                                plan =
+                                    deploy(&self.live, &parts, &self.permissions, &self.wanted_permissions);
+                            }
+                            Err(reason) => self.works_status = WorksStatus::Unsealed(reason),
+                        }
                     }
                     Err(error) => outcome.empty = Err(error),
                 }
@@ -178,7 +191,7 @@ impl AddOnDeployment {
         self.report(&mut plan, &mut new, outcome, now);
         let (addon, status) = (&self.live.addon, new.status.unwrap_or_default());
         plan.status = StatusWrite::from_status(addon.as_ref(), addon.status.as_ref(), &status);
-        plan
+        Ok(plan)
     }
 
     /// Returns true if the agent has all permissions that it should have. An add-on without configurations has not
@@ -205,6 +218,22 @@ impl AddOnDeployment {
     /// Returns the works that the add-on should have.
     fn parts(&self, sources: &Sources) -> Result<Vec<AddOnPart>, String> {
         self.live.parts(self.render(sources)?, &self.configs, &sources.template.agent_spec)
+    }
+
+    /// Adds the keys for encrypted Secrets to works, or returns the cluster that cannot get them, with the reason.
+    fn add_keys(&self, parts: &mut [AddOnPart], view: &impl View) -> Read<Result<(), String>> {
+        let Some(template) = self.configs.iter().find(|config| config_refs::is_template(config)) else {
+            return Ok(Ok(()));
+        };
+        let owner = Owner::Template(template.key.name.clone());
+        for work in parts.iter_mut().flat_map(|part| &mut part.works) {
+            let cluster = work.namespace().to_owned();
+            match WorkKeys::read(&work.spec.workload.manifests, &cluster, view)? {
+                Ok(keys) => keys.add(&owner, work),
+                Err(reason) => return Ok(Err(format!("{cluster}: {reason}"))),
+            }
+        }
+        Ok(Ok(()))
     }
 
     /// Returns true if any work of these parts does not exist yet.

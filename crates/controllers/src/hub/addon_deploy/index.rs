@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
 use crate::multimap;
+use crate::sealing::recipient;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::condition::{ConditionStatus, Conditions as _};
@@ -17,6 +18,7 @@ use engine::addon::hosting::hosting_cluster;
 use engine::addon::registration::Sources;
 use object::{Key, Metadata as _};
 use reconcile::{Change, Index, Observes, Query, Read, View};
+use seal::Recipient;
 
 /// The index of the controller.
 #[derive(Default)]
@@ -136,6 +138,8 @@ pub(super) struct ClusterFacts {
     is_deleted: bool,
     /// Status, reason and message of its condition `Available`.
     available: Option<(ConditionStatus, String, String)>,
+    /// The key for which its Secrets are encrypted.
+    recipient: Option<Recipient>,
 }
 
 pub(super) fn state_of(cluster: &ManagedCluster) -> ClusterFacts {
@@ -144,5 +148,6 @@ pub(super) fn state_of(cluster: &ManagedCluster) -> ClusterFacts {
         is_accepted: cluster.spec.hub_accepts_client,
         is_deleted: cluster.is_terminating(),
         available: available.map(|c| (c.status.clone(), c.reason.clone(), c.message.clone())),
+        recipient: recipient(cluster),
     }
 }

@@ -78,7 +78,7 @@ impl Controller for AddOnDeployController {
         if is_deleted && !FINALIZERS.iter().any(|finalizer| addon.has_finalizer(finalizer)) {
             return Ok(Plan::nothing());
         }
-        let Some(deployment) = AddOnDeployment::read(Arc::clone(&addon), view)? else {
+        let Some(mut deployment) = AddOnDeployment::read(Arc::clone(&addon), view)? else {
             return release(addon, true, view, now);
         };
         if is_deleted {
@@ -86,7 +86,7 @@ impl Controller for AddOnDeployController {
             return Ok(if deployment.has_template { deployment.finish(now) } else { Plan::nothing() });
         }
         let deployed = view.index(|index: &mut DeployIndex| index.deployed(key))?;
-        let plan = deployment.plan(deployed, now);
+        let plan = deployment.plan(deployed, view, now)?;
         let deployed = deployment.deployed(deployed, &plan, now);
         view.index(|index: &mut DeployIndex| index.keep_deployed(key, deployed))?;
         Ok(plan)

@@ -75,7 +75,8 @@ impl AddOnDeployment {
                 let started = started.filter(|started| now.duration_until(*started) < ROUNDING);
                 let until = started.map(|started| later(verdict.deployed.unwrap_or(started), SLOW_ROLLOUT));
                 // A definite failure is reported immediately.
-                let may_pass = trouble.is_none() || matches!(self.works_status, WorksStatus::NotReady(_));
+                let may_pass = trouble.is_none()
+                    || matches!(self.works_status, WorksStatus::Unsealed(_) | WorksStatus::NotReady(_));
                 if let Some(until) = until.filter(|until| *until > now && may_pass) {
                     plan.wake(until);
                     return;
@@ -148,6 +149,7 @@ impl AddOnDeployment {
             WorksStatus::NoWorks
             | WorksStatus::OtherConfig
             | WorksStatus::Unreported(_)
+            | WorksStatus::Unsealed(_)
             | WorksStatus::NotReady(_)
             | WorksStatus::NotHealthy(_)
             | WorksStatus::Done => None,
@@ -194,9 +196,10 @@ impl AddOnDeployment {
             None
         };
         let cause = match &self.works_status {
-            WorksStatus::Unreported(cause) | WorksStatus::NotReady(cause) | WorksStatus::Refused(cause) => {
-                Some(cause.clone())
-            }
+            WorksStatus::Unreported(cause)
+            | WorksStatus::Unsealed(cause)
+            | WorksStatus::NotReady(cause)
+            | WorksStatus::Refused(cause) => Some(cause.clone()),
             WorksStatus::NotHealthy(cause) | WorksStatus::Failed(cause) => Some(self.with_trouble(cause)),
             WorksStatus::NoWorks => Some("no addon works".to_owned()).filter(|_| !verdict.is_empty()),
             WorksStatus::OtherConfig => Some(progress::MISMATCH.to_owned()),
@@ -222,8 +225,8 @@ impl AddOnDeployment {
             WorksStatus::NotHealthy(_) | WorksStatus::Failed(_) => {
                 self.live.works().iter().find_map(|work| work::pod_trouble(work))
             }
-            // A failure to apply an object may be temporary.
-            WorksStatus::NotReady(reason) => Some(reason.clone()),
+            // An agent may publish its key later, and a failure to apply an object may be temporary.
+            WorksStatus::Unsealed(reason) | WorksStatus::NotReady(reason) => Some(reason.clone()),
             WorksStatus::NoWorks
             | WorksStatus::OtherConfig
             | WorksStatus::Unreported(_)

@@ -210,7 +210,7 @@ impl Completion {
                 random: random_values::known(repo, source.as_deref()),
                 keys: source.as_ref().and_then(|source| source.keys.clone()),
             },
-            sealer: Sealer::of(repo, view)?,
+            sealer: Sealer::of(repo, view),
             checkout: Arc::clone(checkout),
         })
     }

@@ -9,7 +9,6 @@ mod decide;
 mod deletion;
 mod fleet;
 mod input;
-mod keys;
 mod report;
 mod wakes;
 mod write;

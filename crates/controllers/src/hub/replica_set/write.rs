@@ -9,12 +9,12 @@ use serde_json::{Map, json};
 use super::decide::DecidedRollouts;
 use super::fleet::SetFleet;
 use super::input::SetInput;
-use super::keys::{WorkKeys, has_sealed_secrets};
 use crate::addon_removal::mark_decided;
 use crate::placement_rollout::PlacementRollout;
 use crate::rollout_driver::wakes;
 use crate::rollout_events::{self, RolloutChange, event};
 use crate::rollout_policy::{self, RolloutOwner};
+use crate::sealing::WorkKeys;
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Conditions as _, Observation, set_condition};
 use api::names::gitops_conditions::STALLED;
@@ -27,6 +27,7 @@ use engine::rollout::cluster::{Cluster, Hash};
 use object::duration::whole_second;
 use object::{Key, Object, ObjectRef, merge_diff};
 use reconcile::{Action, Event, EventType, Plan, Precondition, Read, StatusWrite, Subresource, View};
+use seal::Owner;
 
 /// Maximum number of works that one plan writes. All writes of a plan are in memory at once: with a template of 20
 /// kB, these are 40 MB of JSON. After a failed write, the next plan waits, up to 7.5 s in total for the five plans
@@ -131,7 +132,7 @@ impl SetInput {
         let rollout = &current.members.rollout;
         let mut names: BTreeSet<&str> =
             rollout.moves().chain(self.fleet.open.iter().map(String::as_str)).collect();
-        if self.contents.values().any(has_sealed_secrets) {
+        if self.contents.values().any(|spec| seal::has_sealed(&spec.workload.manifests)) {
             names.extend(decision.clusters.keys().map(String::as_str));
         }
         for name in names {
@@ -163,7 +164,7 @@ impl SetInput {
     /// Returns the keys for an assigned template, or the reason that its Secrets cannot be encrypted.
     fn keys_of(&self, assigned: &Assigned<'_>, view: &impl View) -> Read<Result<WorkKeys, &'static str>> {
         match self.contents.get(assigned.hash) {
-            Some(spec) => WorkKeys::read(spec, &assigned.cluster.name, view),
+            Some(spec) => WorkKeys::read(&spec.workload.manifests, &assigned.cluster.name, view),
             None => Ok(Ok(WorkKeys::None)),
         }
     }
@@ -292,7 +293,7 @@ fn write(
         return None;
     }
     let mut desired = wanted.work(cluster, live);
-    keys.add(wanted.set, &mut desired);
+    keys.add(&Owner::Set(Key::of(wanted.set)), &mut desired);
     let Some(work) = live else { return Some(Action::create(Object::from_typed(&desired))) };
     let content = |work: &ManifestWork| {
         let (labels, annotations) = (&work.metadata.labels, &work.metadata.annotations);
