@@ -13,6 +13,7 @@ use super::shown::Shown;
 use super::state::State;
 use controllers::hub::overview::{ClusterSummary, Clusters, Repository, WorkloadSummary};
 use engine::plural::counted;
+use engine::rollout::ClusterState;
 use object::text::{clip, short_commit};
 
 /// The maximum number of entries in the overview.
@@ -190,6 +191,10 @@ fn of_workload(workload: &WorkloadSummary, shown: &Shown) -> Vec<Need> {
     need(State::Failed, "Not working", broken);
     need(State::Warned, "Reports an error", in_state(State::Warned).collect());
     need(State::Returned, "Rolled back", in_state(State::Returned).collect());
+    if !workload.paused_by.is_empty() {
+        let returning = |one: &&ClusterSummary| matches!(one.state, ClusterState::Returning { .. });
+        need(State::Paused, "Return paused", workload.clusters().filter(returning).collect());
+    }
     for (token, about) in approvals {
         let action =
             html! { @if shown.change_rollouts { (actions::approve(workload, token, about)) } (open) };
@@ -214,6 +219,7 @@ fn reason(workload: &WorkloadSummary, state: State, number: usize) -> Markup {
     html! {
         @match state {
             State::Returned => { "returned on " (of) "; fix or revert the commit" }
+            State::Paused => { "keeps its quarantined revision on " (of) " until the pause ends" }
             State::Warned => { "reports an error on " (of) }
             _ => { "failed on " (of) @if let Some(hold) = workload.holds.first() { ": " (clip(hold, CAUSE)) } }
         }

@@ -79,6 +79,18 @@ fn a_stage_whose_clusters_have_returned_says_so_and_they_need_no_attention() {
     assert!(!html.contains("Clusters that need attention"), "{html}");
 }
 
+#[test]
+fn clusters_that_a_pause_keeps_on_a_quarantined_revision_need_attention() {
+    let mut fleet = fleet(1);
+    let returning = ClusterState::Returning { to: Hash::default(), unreachable: false };
+    fleet.add_ons[0].groups[0].clusters[0].state = returning;
+    let keeps = "keeps its quarantined revision on 1 of 2 clusters until the pause ends";
+    assert!(!content(&fleet).contains(keeps));
+    fleet.add_ons[0].paused_by = vec!["policy".into()];
+    let html = content(&fleet);
+    assert!(html.contains("Return paused") && html.contains(keeps), "{html}");
+}
+
 /// Their clusters have no revision to return to.
 #[test]
 fn a_stage_whose_clusters_keep_a_quarantined_revision_has_failed() {
