@@ -1,5 +1,7 @@
 //! A ConfigRepo that renders each directory that matches a pattern, with git, the operator and the command line.
 
+use std::process::Command;
+
 use api::gitops::v1alpha1::ConfigRepo;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -25,9 +27,12 @@ async fn directories_come_and_go_with_commits_alone() {
         std::fs::create_dir_all(work.join("clusters").join(name)).unwrap();
         std::fs::write(work.join(format!("clusters/{name}/map.yaml")), map.to_string()).unwrap();
     };
-    let push = || {
+    let commit = || {
         git(&["add", "--all"]);
         git(&["-c", "user.name=A User", "-c", "user.email=user@example.org", "commit", "-q", "-m", "change"]);
+    };
+    let push = || {
+        commit();
         git(&["push", "-q", "origin", "main"]);
     };
     let follow = ["operator", "--kubeconfig", kubeconfig, "--local-repositories", "--repo", &url];
@@ -55,6 +60,21 @@ async fn directories_come_and_go_with_commits_alone() {
     push();
     let rows = ["clusters/eu 1", "clusters/us 1", "other 1"];
     eventually("each directory has a row", async || has_rows(&rows).await).await;
+
+    add("sa");
+    std::fs::remove_dir_all(work.join("clusters/us")).unwrap();
+    git(&["checkout", "-q", "-b", "next"]);
+    commit();
+    let plan = Command::new(PROGRAM)
+        .args(["plan", "--kubeconfig", kubeconfig, "--config-repo", &format!("{NAMESPACE}/fleet")])
+        .current_dir(&work)
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&plan.stdout);
+    assert_eq!(plan.status.code(), Some(10), "{plan:?}");
+    assert!(shown.contains("1 object created, 0 changed, 1 deleted"), "{shown}");
+    git(&["checkout", "-q", "main"]);
+
     let maps: Api<ConfigMap> = Api::namespaced(hub.server.client(), "default");
     let uid = async || maps.get("eu").await.unwrap().metadata.uid;
     let before = uid().await;
