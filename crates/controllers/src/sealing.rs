@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 
 use api::Manifest;
 use api::cluster::v1::ManagedCluster;
-use api::names::{ADDON_GROUP, RECIPIENT_CLAIM, SEALED_KEYS_ANNOTATION, WORK_GROUP};
+use api::names::{RECIPIENT_CLAIM, SEALED_KEYS_ANNOTATION};
 use api::work::v1::ManifestWork;
-use object::{Gvk, Key, Metadata as _};
+use object::{Key, Metadata as _};
 use reconcile::{Read, View};
 use seal::{HubKey, Owner, Recipient};
 
@@ -41,16 +41,6 @@ impl Sealing {
     /// Returns the setting of this process.
     pub(crate) fn of(view: &impl View) -> Option<Arc<Self>> {
         view.settings::<Self>()
-    }
-}
-
-/// Returns where objects of a kind have manifests for clusters, as a pointer in their spec; `None` if they have none.
-pub fn manifests_at(gvk: &Gvk) -> Option<&'static str> {
-    match (gvk.group.as_str(), gvk.kind.as_str()) {
-        (WORK_GROUP, "ManifestWorkReplicaSet") => Some("/manifestWorkTemplate/workload/manifests"),
-        (ADDON_GROUP, "AddOnTemplate") => Some("/agentSpec/workload/manifests"),
-        (WORK_GROUP, "ManifestWork") => Some("/workload/manifests"),
-        _ => None,
     }
 }
 

@@ -10,6 +10,7 @@ use super::argo;
 use super::budget::cascades;
 use super::ignore::FieldPath;
 use super::{ObjectId, Problem};
+use crate::work::manifests_at;
 use api::{crds, names};
 use object::builtin_lists::BUILTIN;
 use object::hex;
@@ -329,14 +330,8 @@ impl DesiredObject {
 /// Returns the first manifest of a work or set that needs a namespace and has none. Agents do not complete manifests.
 fn manifest_without_namespace(object: &Object) -> Option<String> {
     let gvk = object.gvk();
-    let workload: &[&str] = match (gvk.group.as_str(), gvk.kind.as_str()) {
-        (names::WORK_GROUP, "ManifestWork") => &["spec", "workload", "manifests"],
-        (names::WORK_GROUP, "ManifestWorkReplicaSet") => {
-            &["spec", "manifestWorkTemplate", "workload", "manifests"]
-        }
-        _ => return None,
-    };
-    object.at(workload)?.as_array()?.iter().find_map(|manifest| {
+    let at = manifests_at(&gvk).filter(|_| gvk.group == names::WORK_GROUP)?;
+    object.at(&["spec"])?.pointer(at)?.as_array()?.iter().find_map(|manifest| {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (kind, metadata) = (text(&manifest["kind"]), &manifest["metadata"]);
         let is_namespaced = BUILTIN.is_namespaced(&text(&manifest["apiVersion"]), &kind) == Some(true);

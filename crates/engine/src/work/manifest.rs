@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::executor::Executor;
+use api::names::{ADDON_GROUP, WORK_GROUP};
 use api::work::v1::{
     AppliedResource, ConditionRule, DeleteOption, DeletePropagationPolicy, FeedbackRule,
     ManifestConfigOption, ManifestResourceMeta, ManifestWork, ManifestWorkSpec, ManifestsTemplate,
@@ -56,6 +57,16 @@ pub enum Served {
     Not,
     /// Discovery has not finished yet.
     Unread,
+}
+
+/// Returns where objects of a kind have manifests for clusters, as a pointer in their spec; `None` if they have none.
+pub fn manifests_at(gvk: &Gvk) -> Option<&'static str> {
+    match (gvk.group.as_str(), gvk.kind.as_str()) {
+        (WORK_GROUP, "ManifestWorkReplicaSet") => Some("/manifestWorkTemplate/workload/manifests"),
+        (ADDON_GROUP, "AddOnTemplate") => Some("/agentSpec/workload/manifests"),
+        (WORK_GROUP, "ManifestWork") => Some("/workload/manifests"),
+        _ => None,
+    }
 }
 
 /// Reads the manifests of a work in order; `served` returns the availability of a kind.

@@ -26,7 +26,7 @@ pub use decision::{ApplyDecision, ApplyRefusal};
 pub use executor::Executor;
 pub use inventory::{ObjectRemoval, inventory, removal};
 pub(crate) use manifest::applies;
-pub use manifest::{Served, Wanted, read, stays};
+pub use manifest::{Served, Wanted, manifests_at, read, stays};
 pub use permissions::Permissions;
 pub use rules::rules;
 pub use status::{Attempt, Live, ManifestResult, Pods, is_complete, is_contested, was_applied, work_status};

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::sealing::{SealedSecrets, Sealing, manifests_at};
+use crate::sealing::{SealedSecrets, Sealing};
 use api::Manifest;
 use api::gitops::v1alpha1::{ConfigRepo, SecretHandling};
 use api::names::{PLAIN_SECRET, SECRET_ANNOTATION};
 use engine::sync::Problem;
+use engine::work::manifests_at;
 use object::{Key, Object, RenderedObject};
 use reconcile::View;
 use seal::{HubKey, Owner};
