@@ -1,5 +1,7 @@
 //! Lists the objects whose Secrets for clusters are plaintext on the hub.
 
+use std::collections::BTreeSet;
+
 use api::addon::v1alpha1::AddOnTemplate;
 use api::names::{ADDON_NAME_LABEL, PLAIN_SECRET, SECRET_ANNOTATION, WORK_REPLICA_SET_LABEL};
 use api::work::v1::{ManifestWork, ManifestsTemplate};
@@ -7,38 +9,48 @@ use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::plural::counted;
 use object::{Gvk, Key, Kind};
 
-use super::finding::{Finding, all, few};
+use super::finding::{Finding, few};
 use super::hub::ExaminedHub;
 use crate::cli::writer;
 
 const CHECK: &str = "secrets";
 
 pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
-    match plaintext(hub).await {
-        Ok(names) => finding(&names).into_iter().collect(),
-        Err(unread) => vec![unread],
-    }
+    let (mut names, mut findings) = (Vec::new(), Vec::new());
+    let templates = list::<AddOnTemplate>(hub, "", &mut findings).await;
+    names.extend(of(&templates, |template| &template.spec.agent_spec.workload));
+    let works = list::<ManifestWork>(hub, &of_no_template(&templates), &mut findings).await;
+    names.extend(of(&works, |work| &work.spec.workload));
+    let sets = list::<ManifestWorkReplicaSet>(hub, "", &mut findings).await;
+    names.extend(of(&sets, |set| &set.spec.manifest_work_template.workload));
+    findings.extend(finding(&names));
+    findings
 }
 
-/// Returns the names of the objects with plaintext Secrets.
-async fn plaintext(hub: &ExaminedHub) -> Result<Vec<String>, Finding> {
-    let mut names = Vec::new();
-    if hub.serves::<AddOnTemplate>() {
-        let templates = all::<AddOnTemplate>(CHECK, &hub.client, "").await?;
-        names.extend(of(&templates, |template| &template.spec.agent_spec.workload));
+/// Lists a kind. If it cannot be listed, a finding says so.
+async fn list<K: Kind>(hub: &ExaminedHub, selector: &str, findings: &mut Vec<Finding>) -> Vec<K> {
+    if !hub.serves::<K>() {
+        return Vec::new();
     }
-    if hub.serves::<ManifestWork>() {
-        // The works of sets and add-ons follow from their templates.
-        let selector = format!("!{WORK_REPLICA_SET_LABEL},!{ADDON_NAME_LABEL}");
-        let works = writer::list::<ManifestWork>(&hub.client, "", &selector).await;
-        let works = works.map_err(|error| Finding::unknown(CHECK, error))?;
-        names.extend(of(&works, |work| &work.spec.workload));
+    writer::list::<K>(&hub.client, "", selector).await.unwrap_or_else(|error| {
+        findings.push(Finding::unknown(CHECK, error));
+        Vec::new()
+    })
+}
+
+/// Returns the selector of works that follow from no set and no template.
+fn of_no_template(templates: &[AddOnTemplate]) -> String {
+    let add_ons: BTreeSet<&str> = templates
+        .iter()
+        .map(|template| template.spec.addon_name.as_str())
+        .filter(|name| !name.is_empty())
+        .collect();
+    let mut selector = format!("!{WORK_REPLICA_SET_LABEL}");
+    if !add_ons.is_empty() {
+        let names = add_ons.into_iter().collect::<Vec<_>>().join(",");
+        selector.push_str(&format!(",{ADDON_NAME_LABEL} notin ({names})"));
     }
-    if hub.serves::<ManifestWorkReplicaSet>() {
-        let sets = all::<ManifestWorkReplicaSet>(CHECK, &hub.client, "").await?;
-        names.extend(of(&sets, |set| &set.spec.manifest_work_template.workload));
-    }
-    Ok(names)
+    selector
 }
 
 fn of<K: Kind>(objects: &[K], workload: fn(&K) -> &ManifestsTemplate) -> impl Iterator<Item = String> {
@@ -70,6 +82,19 @@ mod tests {
         let spec = json!({"placementRefs": [], "manifestWorkTemplate": template});
         serde_json::from_value(json!({"metadata": {"name": "a", "namespace": "fleet"}, "spec": spec}))
             .unwrap()
+    }
+
+    #[test]
+    fn works_that_follow_from_a_set_or_a_template_are_not_listed() {
+        let template = |add_on: &str| -> AddOnTemplate {
+            let workload = json!({"workload": {"manifests": []}});
+            let spec = json!({"addonName": add_on, "agentSpec": workload});
+            serde_json::from_value(json!({"metadata": {"name": "t"}, "spec": spec})).unwrap()
+        };
+        let set = "!work.open-cluster-management.io/manifestworkreplicaset";
+        assert_eq!(of_no_template(&[]), set);
+        let with = of_no_template(&["web", "db", "web"].map(template));
+        assert_eq!(with, format!("{set},open-cluster-management.io/addon-name notin (db,web)"));
     }
 
     #[test]
