@@ -92,6 +92,11 @@ impl Process {
         }
     }
 
+    /// Gives the operator another key to encrypt Secrets.
+    pub(super) fn set_sealing_key(&mut self, key: [u8; 32]) {
+        self.dispatcher.set_settings(Sealing::with_key(HubKey::new(&key)));
+    }
+
     /// Takes over the works that its predecessor cached, because the hub is unreachable.
     pub(super) fn load_persisted(&mut self, works: Vec<ManifestWork>, now: Timestamp) {
         self.dispatcher.load_persisted(works, now);

@@ -159,6 +159,11 @@ impl World {
         }
     }
 
+    /// Gives the operator another key to encrypt Secrets, until it is restarted.
+    pub fn set_sealing_key(&mut self, key: [u8; 32]) {
+        self.operator.set_sealing_key(key);
+    }
+
     /// Crashes the operator after this many further writes; a new one with empty caches replaces it.
     pub fn kill_operator_after(&mut self, writes: usize) {
         self.operator.crash_after(writes);

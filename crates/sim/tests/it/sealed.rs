@@ -289,6 +289,25 @@ fn another_key_of_an_agent_changes_the_keys_in_the_works_of_an_add_on_and_rolls_
 }
 
 #[test]
+fn a_work_with_old_ciphertext_keeps_its_keys_after_the_hub_has_a_new_key() {
+    let mut world = sealed(1);
+    apply(&mut world, &addon(1, &[secret("db", CANARY)]));
+    let before = works(&world);
+    let now = world.now;
+    let suspended = Patch::Merge(json!({"spec": {"suspend": true}}));
+    let path = ResourcePath::of::<ConfigRepo>(&repo());
+    world.hub.patch(&path, &suspended, &WriteOptions::manager("user"), now).unwrap();
+    world.set_sealing_key([8; 32]);
+    let seen = Patch::Merge(json!({"metadata": {"annotations": {"seen": "yes"}}}));
+    let path = ResourcePath::of::<ManagedClusterAddOn>(&Key::namespaced(cluster(0), ADDON));
+    world.hub.patch(&path, &seen, &WriteOptions::manager("user"), now).unwrap();
+    world.run_for(seconds(60)).unwrap();
+    let after = works(&world);
+    assert_eq!(keys(&before[0]), keys(&after[0]));
+    assert!(!keys(&after[0]).is_empty() && after[0].holds("Applied"));
+}
+
+#[test]
 fn a_cluster_whose_agent_has_no_key_gets_no_add_on_with_encrypted_secrets() {
     let mut world = sealed(1);
     join(&mut world, 1, false, seconds(3));

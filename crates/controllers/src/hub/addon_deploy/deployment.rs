@@ -12,7 +12,7 @@ use crate::sealing::WorkKeys;
 use addon_lifecycle::{Permissions, WantedPermissions, deploy, finish, hold, read_live};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
-use api::names::IMAGE_REGISTRIES_ANNOTATION;
+use api::names::{IMAGE_REGISTRIES_ANNOTATION, SEALED_KEYS_ANNOTATION};
 use api::work::v1::ManifestWork;
 use engine::addon::config::Config;
 use engine::addon::error::AddOnError;
@@ -220,17 +220,26 @@ impl AddOnDeployment {
         self.live.parts(self.render(sources)?, &self.configs, &sources.template.agent_spec)
     }
 
-    /// Adds the keys for encrypted Secrets to works, or returns the cluster that cannot get them, with the reason.
+    /// Adds the keys for encrypted Secrets to works, or returns the cluster that cannot get them, with the reason. A
+    /// work with the same Secrets keeps its keys: after the hub has a new key, old ciphertext has no others.
     fn add_keys(&self, parts: &mut [AddOnPart], view: &impl View) -> Read<Result<(), String>> {
         let Some(template) = self.configs.iter().find(|config| config_refs::is_template(config)) else {
             return Ok(Ok(()));
         };
         let owner = Owner::Template(template.key.name.clone());
-        for work in parts.iter_mut().flat_map(|part| &mut part.works) {
-            let cluster = work.namespace().to_owned();
-            match WorkKeys::read(&work.spec.workload.manifests, &cluster, view)? {
-                Ok(keys) => keys.add(&owner, work),
-                Err(reason) => return Ok(Err(format!("{cluster}: {reason}"))),
+        for part in parts {
+            let live = self.live.works_at(part.place);
+            for work in &mut part.works {
+                let cluster = work.namespace().to_owned();
+                let keys = match WorkKeys::read(&work.spec.workload.manifests, &cluster, view)? {
+                    Ok(keys) => keys,
+                    Err(reason) => return Ok(Err(format!("{cluster}: {reason}"))),
+                };
+                let live = live.iter().find(|live| live.name() == work.name());
+                match live.filter(|live| keys.are_in(live) && has_same_secrets(live, work)) {
+                    Some(live) => keep_keys(live, work),
+                    None => keys.add(&owner, work),
+                }
             }
         }
         Ok(Ok(()))
@@ -256,6 +265,19 @@ impl AddOnDeployment {
             Err(error) => Err(error.to_string()),
         };
         finish(&self.live, self.cluster.spec.hub_accepts_client, make, now)
+    }
+}
+
+/// Returns true if two works have the same encrypted Secrets.
+fn has_same_secrets(a: &ManifestWork, b: &ManifestWork) -> bool {
+    let [a, b] = [a, b].map(|work| work.spec.workload.manifests.iter().filter(|one| seal::is_sealed(one)));
+    a.eq(b)
+}
+
+fn keep_keys(live: &ManifestWork, work: &mut ManifestWork) {
+    if let Some(keys) = live.annotation(SEALED_KEYS_ANNOTATION) {
+        let annotations = work.metadata.annotations.get_or_insert_default();
+        annotations.insert(SEALED_KEYS_ANNOTATION.into(), keys.to_owned());
     }
 }
 
